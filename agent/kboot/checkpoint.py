@@ -1,0 +1,95 @@
+"""What a checkpoint is: the files a pinned commit lists, and what of them is on this disk. Types only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """One file of the pinned commit, as the Hub's tree lists it.
+
+    path: relative POSIX path inside the repository, already checked to stay inside it.
+    blob_id: name of the blob in the Hugging Face cache: the sha256 for LFS files, the git SHA-1 otherwise.
+    sha256: of the content; None for files kept in git itself, which blob_id (a git blob SHA-1) proves instead.
+    """
+
+    path: str
+    size_bytes: int
+    blob_id: str
+    sha256: str | None
+    xet_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of one repository at one commit, before and after include/exclude.
+
+    repo: the id as the Hub spells it. revision: what was asked (branch, tag or commit). commit: 40 hex digits.
+    files: wanted files, sorted by path. skipped: (path, reason) of the rest.
+    origin: where the listing came from ("hub https://huggingface.co", "trees/<commit>.json on disk").
+    """
+
+    repo: str
+    revision: str
+    commit: str
+    files: tuple[RemoteFile, ...]
+    skipped: tuple[tuple[str, str], ...]
+    origin: str
+
+    @property
+    def size_bytes(self) -> int:
+        """Sum of the wanted files."""
+        return sum(f.size_bytes for f in self.files)
+
+
+VerifyMode = Literal["ledger", "quick", "full"]
+
+FileState = Literal[
+    "verified",  # hashed by kboot at some time, and its identity has not changed since
+    "present",  # right size under its final name, but nobody here hashed it, or its identity changed since
+    "partial",  # a resumable part
+    "absent",
+    "damaged",  # under its final name and provably wrong (size, structure, hash)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """What of one wanted file is on this disk.
+
+    have_bytes: the size under the final name, or of the durable part of a partial.
+    verified_unix_s: when its bytes were last hashed by kboot; None when never.
+    resident_bytes: how much of it is in the page cache; None when not measured.
+    why: the reason for the state where it is not obvious ("ctime changed since 2026-11-30").
+    """
+
+    file: RemoteFile
+    state: FileState
+    have_bytes: int
+    verified_unix_s: float | None = None
+    resident_bytes: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFacts:
+    """The pinned commit and what this disk holds of it.
+
+    snapshot_path: the folder of links an engine reads. published: it is complete and `models/<profile>` points to it.
+    """
+
+    listing: Listing
+    files: tuple[LocalFile, ...]
+    snapshot_path: str
+    published: bool
+
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes still to fetch, partial credit counted."""
+        return sum(
+            f.file.size_bytes - (f.have_bytes if f.state == "partial" else 0)
+            for f in self.files
+            if f.state in ("absent", "partial", "damaged")
+        )

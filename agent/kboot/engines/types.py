@@ -1,0 +1,126 @@
+"""What an engine adapter answers: pure values that others carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import LayoutAsk, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerShare:
+    """What one GPU worker gets.
+
+    worker: rank on this node. gpu: index, None on machines without GPUs. cpus: its own, disjoint from the others'.
+    threads: OpenMP threads ≤ len(cpus). memory_node: NUMA node its memory should come from; None = leave.
+    """
+
+    worker: int
+    gpu: int | None
+    cpus: tuple[int, ...]
+    threads: int
+    memory_node: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPlacement:
+    """CPUs of this node, divided. housekeeping: front ends and the agent. notes: what could not be had, and why."""
+
+    workers: tuple[WorkerShare, ...]
+    housekeeping: tuple[int, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def threads(self) -> int:
+        """Return the share every worker gets: the smallest, since engines take one number for all."""
+        return min((w.threads for w in self.workers), default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One environment variable or flag with its reason; the reason is shown by `kboot plan`."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """Name of a kernel-cache folder: readable, and complete in `factors` (name → value)."""
+
+    name: str
+    factors: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchAsk:
+    """All an adapter needs besides facts and profile.
+
+    model_path: the one stable serving path. cache_dir: root of this key's caches. node_rank: 0 on single nodes.
+    """
+
+    layout: LayoutAsk
+    model_path: str
+    cache_dir: str
+    placement: CpuPlacement
+    node_rank: int = 0
+    head_address: str = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start the engine and how to know it serves.
+
+    argv[0] is an absolute path. env: set on top of the inherited environment. unset: removed from it.
+    health_url: None where the engine has no HTTP on this node (headless ranks).
+    worker_titles: regular expressions of its workers' process titles.
+    """
+
+    engine: str
+    argv: tuple[str, ...]
+    env: tuple[Setting, ...]
+    unset: tuple[str, ...]
+    flags: tuple[Setting, ...]
+    health_url: str | None
+    models_url: str | None
+    completion_url: str | None
+    served_name: str
+    ready_timeout_s: int
+    worker_titles: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePhase:
+    """A phase of the engine's own boot, recognised in its log.
+
+    starts, ends: regular expressions of log messages; a match of `ends` with a group named `seconds` carries its length.
+    """
+
+    name: str
+    starts: str
+    ends: str
+
+
+class Engine(Protocol):
+    """Adapter of one serving engine. Pure: it starts nothing and reads nothing."""
+
+    name: str
+    phases: tuple[EnginePhase, ...]
+    failures: tuple[str, ...]  # regular expressions of log lines that name a first cause
+
+    def cache_key(self, facts: NodeFacts, profile: Profile, layout: LayoutAsk, commit: str) -> CacheKey:
+        """Return the key under which this engine's kernel caches are kept."""
+        ...
+
+    def launch(self, facts: NodeFacts, profile: Profile, ask: LaunchAsk) -> Launch:
+        """Return the exact command line and environment.
+
+        Raises:
+            FactMissing: the engine is not installed, or the layout needs a fact that is a Gap.
+        """
+        ...

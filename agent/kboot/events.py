@@ -1,0 +1,79 @@
+"""What happens during a boot, as values: executors emit them, the terminal, the log, the socket and the timeline read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStarted:
+    """total_bytes: what the phase will move or read; 0 where it moves none."""
+
+    phase: str
+    actions: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFinished:
+    """status: done, degraded, failed or skipped."""
+
+    phase: str
+    status: str
+    seconds: float
+    bytes_done: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileProgress:
+    """Bytes of one file that are on disk (or read, for verify and warm); at most a few a second per file."""
+
+    phase: str
+    path: str
+    done_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileDone:
+    """One file is proven (fetch, verify) or warm. reused_bytes: part of it that was here already."""
+
+    phase: str
+    path: str
+    size_bytes: int
+    seconds: float
+    source: str
+    reused_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileTrouble:
+    """One try at a file failed; final: there will be no other."""
+
+    phase: str
+    path: str
+    code: str
+    message: str
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something an operator should read: event is a past-tense name ("source.demoted"), text one sentence."""
+
+    event: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLine:
+    """One line of the engine's log, with when it was read (Unix seconds)."""
+
+    unix_s: float
+    line: str
+
+
+Event = PhaseStarted | PhaseFinished | FileProgress | FileDone | FileTrouble | Notice | EngineLine
+Emit = Callable[[Event], None]
+"""Called from any thread; must be quick and must not raise."""

@@ -1,0 +1,188 @@
+"""What is found on a node. Frozen values only; reading them is the collectors' work, judging them the planners'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A value that could not be read: never a guess.
+
+    fact: dotted name ("gpus.0.memory_total_bytes"). source: file or call. reason: what it answered.
+    """
+
+    fact: str
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OsFacts:
+    """boot_id: /proc/sys/kernel/random/boot_id. boot_unix_s: when the kernel started. container: None outside one."""
+
+    hostname: str
+    pretty_name: str
+    kernel_release: str
+    machine: str
+    boot_id: str
+    boot_unix_s: float | None
+    container: str | None
+    uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpuFacts:
+    """Logical CPUs by number; every list comes from a list in sysfs, never from a count.
+
+    allowed: online ∩ this process's affinity ∩ every cpuset on the cgroup path.
+    quota_cpus: tightest cgroup quota on the path, in CPUs; None without one.
+    core_of: (package, core) of each online CPU: equal pairs are SMT siblings.
+    node_of: NUMA node of each online CPU. governor_of: empty where the kernel has no cpufreq.
+    """
+
+    model: str
+    online: tuple[int, ...]
+    allowed: tuple[int, ...]
+    isolated: tuple[int, ...]
+    quota_cpus: float | None
+    core_of: Mapping[int, tuple[int, int]]
+    node_of: Mapping[int, int]
+    governor_of: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """cpus may be empty (memory-only nodes, as on Grace). distances: by node number."""
+
+    number: int
+    cpus: tuple[int, ...]
+    memory_total_bytes: int | None
+    memory_free_bytes: int | None
+    distances: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFacts:
+    """limit_bytes: tightest cgroup memory limit on the path; None without one. shm: /dev/shm."""
+
+    total_bytes: int
+    available_bytes: int
+    limit_bytes: int | None
+    hugepages_bytes: int
+    swap_used_bytes: int
+    shm_total_bytes: int | None
+    shm_free_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU as NVML answers; None means not readable (a Gap says why).
+
+    bus_id: sysfs form ("0000:3b:00.0"). numa_node: of its PCI device; None when unknown (sysfs -1).
+    cpu_affinity: CPUs NVML calls near; may lie outside the allowed ones. unified: shares the host's memory (GB10).
+    processes: pids with a compute context.
+    """
+
+    index: int
+    name: str
+    uuid: str
+    bus_id: str
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+    compute_capability: tuple[int, int] | None
+    numa_node: int | None
+    cpu_affinity: tuple[int, ...] | None
+    mig: bool
+    unified: bool
+    processes: tuple[int, ...]
+
+
+NvmlState = Literal[
+    "ok",
+    "no-library",  # libnvidia-ml.so.1 is not installed: a node without an NVIDIA driver, or a bake host
+    "no-driver",  # the library is there, the kernel module is not loaded
+    "mismatch",  # the loaded module and the library are of different versions: reload or reboot
+    "hung",  # no answer inside the deadline
+    "error",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """NVML's view and sysfs's, kept apart: `pci_bus_ids` are NVIDIA display/3D devices on the PCI bus."""
+
+    nvml: NvmlState
+    detail: str
+    driver_version: str | None
+    cuda_version: str | None
+    gpus: tuple[Gpu, ...]
+    pci_bus_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """The file system that holds `path` (role: state, cache, runtime). free_bytes: for this user (f_bavail)."""
+
+    role: str
+    path: str
+    mount_point: str
+    fs_type: str
+    device: str
+    read_only: bool
+    total_bytes: int | None
+    free_bytes: int | None
+    free_inodes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFacts:
+    """Soft and hard resource limits of this process; None is infinity."""
+
+    nofile: tuple[int | None, int | None]
+    memlock_bytes: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """The installed engine, found without importing it. version None: not installed."""
+
+    name: str
+    version: str | None
+    interpreter: str | None
+    packages: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFacts:
+    """Kernel-cache folders under the state directory: folder name → its recorded factors; complete ones apart."""
+
+    factors_of: Mapping[str, Mapping[str, str]]
+    complete: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TuneFacts:
+    """Kernel settings a profile may ask for: path under /sys or /proc → value now. Absent files are left out."""
+
+    value_of: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """All that was found on this node at one time."""
+
+    collected_unix_s: float
+    os: OsFacts
+    cpu: CpuFacts
+    numa: tuple[NumaNode, ...]
+    memory: MemoryFacts
+    gpu: GpuFacts
+    mounts: tuple[Mount, ...]
+    limits: LimitFacts
+    engine: EngineFacts
+    caches: CacheFacts
+    tune: TuneFacts
+    gaps: tuple[Gap, ...] = field(default=())

@@ -1,0 +1,95 @@
+"""Where kboot keeps things on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """state: survives reboots. runtime: does not. config: the operator's. Every other path derives from them."""
+
+    state: Path
+    runtime: Path
+    config: Path
+
+    @property
+    def hub(self) -> Path:
+        """Checkpoints, in the Hugging Face cache layout (HF_HUB_CACHE)."""
+        return self.state / "hub"
+
+    @property
+    def models(self) -> Path:
+        """`models/<profile>`: the one stable path an engine serves from, a link to the snapshot."""
+        return self.state / "models"
+
+    @property
+    def cache(self) -> Path:
+        """Kernel caches, one folder per key."""
+        return self.state / "cache"
+
+    @property
+    def ledger(self) -> Path:
+        """What was verified, when and how."""
+        return self.state / "ledger.db"
+
+    @property
+    def history(self) -> Path:
+        """Reports of earlier boots."""
+        return self.state / "history"
+
+    @property
+    def node_key(self) -> Path:
+        """The key that signs the hand-off record; mode 0600, made on first use, never in an image."""
+        return self.state / "node.key"
+
+    @property
+    def licenses(self) -> Path:
+        """Records of accepted licences."""
+        return self.state / "licenses"
+
+    @property
+    def handoff(self) -> Path:
+        """The signed hand-off record."""
+        return self.runtime / "handoff.json"
+
+    @property
+    def boot(self) -> Path:
+        """The running or last boot of this kernel."""
+        return self.runtime / "boot.json"
+
+    @property
+    def socket(self) -> Path:
+        """Where the daemon answers `kboot status`."""
+        return self.runtime / "kboot.sock"
+
+    @property
+    def engine_log(self) -> Path:
+        """What the engine writes under `kboot boot --serve`."""
+        return self.runtime / "engine.log"
+
+
+def find_paths(root: Path | None, env: Mapping[str, str], uid: int, state: str = "", runtime: str = "") -> Paths:
+    """Return the node's paths.
+
+    Order: below `--root`; KBOOT_STATE_DIR, KBOOT_RUNTIME_DIR, KBOOT_CONFIG_DIR; the configuration's (`state`,
+    `runtime`); for root /var/lib/kboot, /run/kboot, /etc/kboot; for others the XDG folders.
+    """
+    if root is not None:
+        return Paths(root / "var/lib/kboot", root / "run/kboot", root / "etc/kboot")
+    home = Path(env.get("HOME") or "/nonexistent")
+    if uid == 0:
+        defaults = (Path("/var/lib/kboot"), Path("/run/kboot"), Path("/etc/kboot"))
+    else:
+        defaults = (
+            Path(env.get("XDG_STATE_HOME") or home / ".local/state") / "kboot",
+            Path(env.get("XDG_RUNTIME_DIR") or home / ".cache") / "kboot",
+            Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "kboot",
+        )
+    return Paths(
+        Path(env.get("KBOOT_STATE_DIR") or state or defaults[0]),
+        Path(env.get("KBOOT_RUNTIME_DIR") or runtime or defaults[1]),
+        Path(env.get("KBOOT_CONFIG_DIR") or defaults[2]),
+    )

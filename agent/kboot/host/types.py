@@ -1,0 +1,77 @@
+"""What a machine can be asked and told. `RealHost` is this machine, `RecordedHost` a tree that was recorded from one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """free_bytes and free_inodes: what this user may still take."""
+
+    total_bytes: int
+    free_bytes: int
+    free_inodes: int
+
+
+class Host(Protocol):
+    """The read side of a machine; collectors take this and nothing else.
+
+    Paths are absolute as on the machine itself ("/sys/devices/…"); a recorded host looks below its root.
+    Every method raises OSError when the machine does not have the answer; none of them guesses.
+    """
+
+    @property
+    def live(self) -> bool:
+        """True for this machine, False for a recorded tree."""
+        ...
+
+    def read_text(self, path: str) -> str:
+        """Return the file's text, stripped of trailing newlines; at most 1 MiB is read."""
+        ...
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names in a folder."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Return whether the path exists (links followed)."""
+        ...
+
+    def link_target(self, path: str) -> str:
+        """Return what a symbolic link says, not resolved."""
+        ...
+
+    def disk_space(self, path: str) -> DiskSpace:
+        """Return the space of the file system that holds the path (or its nearest existing parent)."""
+        ...
+
+    def affinity(self) -> frozenset[int]:
+        """Return the CPUs this process may run on."""
+        ...
+
+    def nvml(self, timeout_s: float) -> Mapping[str, Any]:
+        """Return NVML's answers in the shape of nvml.json: nvml_init, driver, gpus[]…
+
+        Asked in a child process that is killed at the deadline; a driver that hangs gives {"nvml_init": "TIMEOUT"}.
+        A recorded host without nvml.json gives {"nvml_init": "LIBRARY_NOT_FOUND"}.
+        """
+        ...
+
+    def environ(self) -> Mapping[str, str]:
+        """Return this process's environment; a recorded host has an empty one."""
+        ...
+
+    def uid(self) -> int:
+        """Return the effective user id."""
+        ...
+
+    def hostname(self) -> str:
+        """Return the node's name."""
+        ...
+
+    def limits(self) -> Mapping[str, tuple[int | None, int | None]]:
+        """Return soft and hard limits by name ("nofile", "memlock"); None is infinity."""
+        ...

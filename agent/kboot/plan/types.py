@@ -1,0 +1,147 @@
+"""What boot will do: phases of actions, each action with its reason. Values only; apply/ carries them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from kboot.checkpoint import Listing, RemoteFile, VerifyMode
+from kboot.engines.types import CacheKey, CpuPlacement, Launch
+from kboot.facts.types import Gap
+from kboot.profile.types import LayoutAsk
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSetting:
+    """Write one kernel setting under /sys or /proc/sys; read back, put back to `before` on failure."""
+
+    path: str
+    value: str
+    before: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FetchFile:
+    """Receive, hash and write one file; it gets its final name only when its bytes are proven."""
+
+    file: RemoteFile
+    have_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyFile:
+    """Prove one file that is already under its final name. mode full reads every byte, quick only its structure."""
+
+    file: RemoteFile
+    mode: VerifyMode
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WarmFile:
+    """Read the part of one file that is not in the page cache."""
+
+    file: RemoteFile
+    resident_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishCheckpoint:
+    """Write snapshot links, refs, trees/<commit>.json and point models/<profile> at the snapshot."""
+
+    listing: Listing
+    model_path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareCache:
+    """Create the kernel-cache folder of this key with its factors.json."""
+
+    key: CacheKey
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHandoff:
+    """Write the signed hand-off record that `kboot exec` checks."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartEngine:
+    """Start the engine through `kboot exec` and wait until it answers."""
+
+    launch: Launch
+    reason: str
+
+
+Action = (
+    WriteSetting | FetchFile | VerifyFile | WarmFile | PublishCheckpoint | PrepareCache | WriteHandoff | StartEngine
+)
+PhaseName = Literal["tune", "cache", "fetch", "verify", "publish", "warm", "handoff", "serve"]
+PHASES: tuple[PhaseName, ...] = ("tune", "cache", "fetch", "verify", "publish", "warm", "handoff", "serve")
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """after: the phases that must be over before this one; nothing else orders them. note: why it is empty, if it is."""
+
+    name: PhaseName
+    after: tuple[PhaseName, ...]
+    actions: tuple[Action, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole plan, with everything the hand-off record will say.
+
+    warnings: what an operator should know although boot goes on ("locality unknown", "published 111 files, listed 96").
+    """
+
+    profile: str
+    layout: LayoutAsk
+    listing: Listing
+    verify_mode: VerifyMode
+    placement: CpuPlacement
+    cache_key: CacheKey
+    cache_dir: str
+    model_path: str
+    launch: Launch
+    phases: tuple[Phase, ...]
+    warnings: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """All actions in phase order; empty for a node that is already right."""
+        return tuple(a for p in self.phases for a in p.actions)
+
+
+def describe(action: Action) -> str:
+    """Return one line that says what an action does, without its reason."""
+    match action:
+        case WriteSetting():
+            return f"set {action.path} = {action.value} (now {action.before})"
+        case FetchFile():
+            return f"fetch {action.file.path}"
+        case VerifyFile():
+            return f"verify {action.file.path} ({action.mode})"
+        case WarmFile():
+            return f"warm {action.file.path}"
+        case PublishCheckpoint():
+            return f"point {action.model_path} at {action.listing.repo}@{action.listing.commit[:12]}"
+        case PrepareCache():
+            return f"prepare kernel cache {action.key.name}"
+        case WriteHandoff():
+            return "write the hand-off record"
+        case StartEngine():
+            return f"start {action.launch.engine}"
+        case _:
+            assert_never(action)

@@ -1,0 +1,253 @@
+"""What is asked of a node: one frozen value, every key of a profile with its unit, effect and default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, MinLen
+
+Fraction = Annotated[float, Ge(0.0), Le(1.0)]
+Positive = Annotated[int, Gt(0)]
+NotNegative = Annotated[int, Ge(0)]
+EngineName = Literal["vllm", "sglang", "tokenspeed", "command", "demo"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAsk:
+    """`[model]`: what the publisher says of the model. Shown and compared, never used in place of the listing.
+
+    size_bytes, files: the published sum and count of weight files; a listing that differs is a finding, not an error.
+    """
+
+    title: str = ""
+    parameters_billion: float | None = None
+    active_parameters_billion: float | None = None
+    quantization: str = ""
+    size_bytes: Positive | None = None
+    files: Positive | None = None
+    layers: Positive | None = None
+    routed_experts: Positive | None = None
+    active_experts: Positive | None = None
+    shared_experts: NotNegative | None = None
+    max_context_tokens: Positive | None = None
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointAsk:
+    """`[checkpoint]`: which bytes.
+
+    repo: `owner/name` on a Hub. revision: branch, tag or commit; a 40-hex commit is a pin.
+    sources: in order of preference: `hub` (HF_ENDPOINT or huggingface.co), `https://mirror…` (Hub-compatible),
+    `file:///path`. include/exclude: shell patterns over repository paths; include empty = kboot's own choice
+    (the index's shards and the small files an engine needs).
+    """
+
+    repo: Annotated[str, MinLen(3)]
+    revision: Annotated[str, MinLen(1)] = "main"
+    sources: tuple[str, ...] = ("hub",)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LicenseAsk:
+    """`[license]`: the terms, as data.
+
+    accept_required: the terms must be accepted by an operator on this node before a hand-off.
+    file: path of the licence text in the repository. summary: the conditions, one a line.
+    """
+
+    name: str = ""
+    url: str = ""
+    file: str = "LICENSE"
+    accept_required: bool = False
+    summary: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelAsk:
+    """Parallel degrees over all nodes of the layout. expert: experts are spread over data × tensor ranks."""
+
+    data: Positive = 1
+    tensor: Positive = 1
+    pipeline: Positive = 1
+    expert: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutAsk:
+    """`[[layout]]`: one way to serve the model; the first that fits the node is taken.
+
+    gpu: node class the layout is for ("B300", "H200"; "none" for machines without GPUs).
+    args: added to the engine's command line as they are. env: added to its environment.
+    command: for engine = "command": the whole command line; {model} is the path of the checkpoint, {port} and {host} as served.
+    """
+
+    name: Annotated[str, MinLen(1)]
+    gpu: Annotated[str, MinLen(1)]
+    gpus_per_node: NotNegative
+    nodes: Positive = 1
+    engine: EngineName = "vllm"
+    parallel: ParallelAsk = field(default_factory=ParallelAsk)
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchAsk:
+    """`[fetch]`: how bytes are moved.
+
+    streams: connections at once; 0 = chosen from CPUs and file count. max_rate_mib_s: over all streams; 0 = no limit.
+    attempts: tries per range before a source is given up. connect_timeout_s: per address.
+    stall_timeout_s: seconds without a byte before a stream is moved. transport: who moves the bytes.
+    """
+
+    streams: Annotated[int, Ge(0), Le(256)] = 0
+    max_rate_mib_s: NotNegative = 0
+    attempts: Annotated[int, Ge(1), Le(20)] = 4
+    connect_timeout_s: Annotated[float, Gt(0.0), Le(60.0)] = 5.0
+    stall_timeout_s: Annotated[float, Gt(0.0), Le(600.0)] = 30.0
+    transport: Literal["http", "hf_transfer"] = "http"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyAsk:
+    """`[verify]`: what gates the hand-off.
+
+    mode: ledger = every file's identity is the one it had when it was last hashed; quick = ledger + structure of
+    every shard; full = every byte is hashed again at every boot.
+    threads: 0 = one per allowed CPU, at most 32.
+    """
+
+    mode: Literal["ledger", "quick", "full"] = "ledger"
+    threads: Annotated[int, Ge(0), Le(256)] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmAsk:
+    """`[warm]`: the page cache. enabled: read what is not resident, as far as memory allows."""
+
+    enabled: bool = True
+    max_memory_fraction: Fraction = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuAsk:
+    """`[cpu]`: shares and pins.
+
+    pin: give each worker its own CPUs. housekeeping_cpus: kept for front ends and the agent; -1 = chosen.
+    governor: wanted cpufreq governor; empty = leave.
+    """
+
+    pin: bool = True
+    housekeeping_cpus: Annotated[int, Ge(-1)] = -1
+    governor: str = "performance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneAsk:
+    """`[tune]`: kernel settings wanted, path under /sys or /proc/sys → value. Applied, read back, rolled back on failure."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheAsk:
+    """`[cache]`: kernel-tuning and JIT caches. max_gib: budget of `kboot cache gc`; 0 = no limit."""
+
+    enabled: bool = True
+    max_gib: NotNegative = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeAsk:
+    """`[serve]`: the endpoint.
+
+    served_name: model name clients use; empty = the repo id. ready_timeout_s: seconds until the engine must answer.
+    probe: what counts as ready: health = its health URL; completion = one token comes back as well.
+    stop_timeout_s: seconds an engine gets between SIGTERM and SIGKILL.
+    """
+
+    host: str = "0.0.0.0"
+    port: Annotated[int, Ge(1), Le(65535)] = 8000
+    served_name: str = ""
+    ready_timeout_s: Positive = 7200
+    probe: Literal["health", "completion"] = "health"
+    stop_timeout_s: Positive = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetAsk:
+    """`[fleet]`: the other nodes. Not used by this version beyond the layout's node count."""
+
+    peers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One profile, merged and valid.
+
+    origin: dotted key → where its value comes from ("profiles/models/demo.toml", "--set", "default").
+    digest: sha256 over the canonical JSON of everything asked (not of origins).
+    """
+
+    name: str
+    schema: Literal[1]
+    checkpoint: CheckpointAsk
+    layout: Annotated[tuple[LayoutAsk, ...], MinLen(1)]
+    model: ModelAsk = field(default_factory=ModelAsk)
+    license: LicenseAsk = field(default_factory=LicenseAsk)
+    fetch: FetchAsk = field(default_factory=FetchAsk)
+    verify: VerifyAsk = field(default_factory=VerifyAsk)
+    warm: WarmAsk = field(default_factory=WarmAsk)
+    cpu: CpuAsk = field(default_factory=CpuAsk)
+    tune: TuneAsk = field(default_factory=TuneAsk)
+    cache: CacheAsk = field(default_factory=CacheAsk)
+    serve: ServeAsk = field(default_factory=ServeAsk)
+    fleet: FleetAsk = field(default_factory=FleetAsk)
+    origin: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePrice:
+    """What a node of a class costs, as of a date; `per` says for what ("8x B300, spot")."""
+
+    usd_per_hour: float
+    per: str
+    as_of: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeClass:
+    """`profiles/nodes/*.toml`: a class of GPU and what a node of it holds.
+
+    gpu: short name ("B300"). match: substrings of NVML's product name. memory_bytes: nominal, per GPU.
+    """
+
+    gpu: str
+    title: str
+    match: tuple[str, ...]
+    memory_bytes: Positive
+    gpus_per_node: Positive
+    compute_capability: tuple[int, int]
+    price: tuple[NodePrice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """`/etc/kboot/kboot.toml`: what this node does at boot, apart from any model.
+
+    profile: name of the profile to boot. state_dir, runtime_dir: empty = the defaults. token_file: Hub token, mode 0600.
+    """
+
+    schema: Literal[1] = 1
+    profile: str = ""
+    state_dir: str = ""
+    runtime_dir: str = ""
+    token_file: str = ""
