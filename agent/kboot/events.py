@@ -1,4 +1,4 @@
-"""What happens during a boot, as values: executors emit them, the terminal, the log, the socket and the timeline read them."""
+"""What happens during a boot, as values: executors emit, the terminal, the log and the timeline read."""
 
 from __future__ import annotations
 

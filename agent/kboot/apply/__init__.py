@@ -1,0 +1,1 @@
+"""Carries out actions: one executor per action type."""

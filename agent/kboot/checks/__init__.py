@@ -1,0 +1,1 @@
+"""Doctor's questions, one per file: pure functions of facts."""

@@ -1,0 +1,1 @@
+"""Programs that stand in for a Hub and a GPU engine on machines that have neither."""

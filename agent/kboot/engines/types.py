@@ -98,7 +98,7 @@ class Launch:
 class EnginePhase:
     """A phase of the engine's own boot, recognised in its log.
 
-    starts, ends: regular expressions of log messages; a match of `ends` with a group named `seconds` carries its length.
+    starts, ends: regular expressions of log messages; a group named `seconds` in `ends` carries the length.
     """
 
     name: str

@@ -1,0 +1,1 @@
+"""What is found on a node: read, never judged."""

@@ -1,0 +1,1 @@
+"""The only package that touches this machine: files, sysfs, procfs, processes, NVML, systemd."""

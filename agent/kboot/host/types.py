@@ -1,4 +1,4 @@
-"""What a machine can be asked and told. `RealHost` is this machine, `RecordedHost` a tree that was recorded from one."""
+"""What a machine can be asked and told. `RealHost` is this machine, `RecordedHost` a recorded tree."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Decides what boot will do: pure functions of facts and profile."""

@@ -90,7 +90,7 @@ PHASES: tuple[PhaseName, ...] = ("tune", "cache", "fetch", "verify", "publish", 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """after: the phases that must be over before this one; nothing else orders them. note: why it is empty, if it is."""
+    """after: the phases that must be over before this one; nothing else orders them. note: why it is empty."""
 
     name: PhaseName
     after: tuple[PhaseName, ...]

@@ -83,7 +83,8 @@ class LayoutAsk:
 
     gpu: node class the layout is for ("B300", "H200"; "none" for machines without GPUs).
     args: added to the engine's command line as they are. env: added to its environment.
-    command: for engine = "command": the whole command line; {model} is the path of the checkpoint, {port} and {host} as served.
+    command: for engine = "command": the whole command line; {model} is the path of the checkpoint, {port} and {host}
+    are those served.
     """
 
     name: Annotated[str, MinLen(1)]
@@ -150,7 +151,7 @@ class CpuAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneAsk:
-    """`[tune]`: kernel settings wanted, path under /sys or /proc/sys → value. Applied, read back, rolled back on failure."""
+    """`[tune]`: kernel settings wanted, path under /sys or /proc/sys → value. Applied, read back, put back on failure."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -243,7 +244,8 @@ class NodeClass:
 class NodeConfig:
     """`/etc/kboot/kboot.toml`: what this node does at boot, apart from any model.
 
-    profile: name of the profile to boot. state_dir, runtime_dir: empty = the defaults. token_file: Hub token, mode 0600.
+    profile: name of the profile to boot. state_dir, runtime_dir: empty = the defaults.
+    token_file: Hub token, mode 0600.
     """
 
     schema: Literal[1] = 1

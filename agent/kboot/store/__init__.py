@@ -1,0 +1,1 @@
+"""The checkpoint on disk: layout, ledger, verifier, partials."""
