@@ -1,0 +1,26 @@
+"""What time is it, by which clock? The only place that reads clocks or sleeps."""
+
+from __future__ import annotations
+
+import time
+
+
+def unix_s() -> float:
+    """Return seconds since 1970 (UTC). May jump while the clock is being set: for records, not for durations."""
+    return time.time()
+
+
+def monotonic_s() -> float:
+    """Return seconds on a clock that never goes back and stands still in suspend: for durations and deadlines."""
+    return time.monotonic()
+
+
+def boot_monotonic_s() -> float:
+    """Return seconds since the kernel started, suspend included (CLOCK_BOOTTIME); the same for every process."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def sleep_s(seconds: float) -> None:
+    """Sleep; nothing for zero or less."""
+    if seconds > 0:
+        time.sleep(seconds)
