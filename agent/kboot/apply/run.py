@@ -1,0 +1,180 @@
+"""Runs the phases of a plan: side by side where `Phase.after` allows, each by the executor of its action type."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Literal, TypeVar, assert_never
+
+from kboot.apply.caches import prepare_cache
+from kboot.apply.fetch import fetch_files
+from kboot.apply.outcome import skipped
+from kboot.apply.publish import publish
+from kboot.apply.settings import write_settings
+from kboot.apply.verify import verify_files
+from kboot.apply.warm import warm_files
+from kboot.checkpoint import Listing
+from kboot.events import Emit, PhaseFinished, PhaseStarted
+from kboot.host.clock import monotonic_s, unix_s
+from kboot.plan.types import (
+    FetchFile,
+    Phase,
+    PhaseName,
+    PrepareCache,
+    PublishCheckpoint,
+    StartEngine,
+    VerifyFile,
+    WarmFile,
+    WriteHandoff,
+    WriteSetting,
+)
+from kboot.profile.types import Profile
+from kboot.report.types import Outcome, Span
+from kboot.sources.types import Source
+from kboot.store.store import Store
+
+PhaseStatus = Literal["done", "degraded", "failed", "skipped"]
+
+_MAY_FAIL: frozenset[PhaseName] = frozenset({"tune", "warm"})
+"""Phases without which the engine still serves, only slower."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the executors work with.
+
+    cpus: how many CPUs this process may use. warm_budget_bytes: page cache that warming may take.
+    write_handoff: writes the signed record; it is given by the boot, which knows the whole plan.
+    """
+
+    profile: Profile
+    listing: Listing
+    store: Store
+    sources: Sequence[Source]
+    cpus: int
+    warm_budget_bytes: int
+    write_handoff: Callable[[WriteHandoff], Outcome]
+    emit: Emit
+    stop: threading.Event
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of the phases: a span for each that had work, and every outcome."""
+
+    spans: tuple[Span, ...]
+    outcomes: tuple[Outcome, ...]
+    status: PhaseStatus
+
+
+def run(phases: Sequence[Phase], tools: Tools) -> Ran:
+    """Run the phases in the order that `after` gives; a failed phase leaves those that need it undone.
+
+    Phases that only make serving faster (tune, warm) may fail: the boot is then degraded, not stopped.
+    """
+    status: dict[PhaseName, PhaseStatus] = {}
+    spans: list[Span] = []
+    outcomes: list[Outcome] = []
+    waiting = list(phases)
+    known = {phase.name for phase in phases}
+    running: dict[Future[tuple[Span | None, tuple[Outcome, ...]]], Phase] = {}
+    with ThreadPoolExecutor(max(1, len(phases)), thread_name_prefix="phase") as pool:
+        while waiting or running:
+            for phase in [p for p in waiting if all(name in status for name in p.after if name in known)]:
+                waiting.remove(phase)
+                if _blocked(phase, status) or tools.stop.is_set():
+                    running[pool.submit(_leave, phase, "an earlier phase failed or kboot was stopped")] = phase
+                else:
+                    running[pool.submit(_run_phase, phase, tools)] = phase
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                phase = running.pop(future)
+                span, results = future.result()
+                status[phase.name] = _status_of(phase.name, results)
+                outcomes.extend(results)
+                spans.extend([span] if span else [])
+    return Ran(tuple(sorted(spans, key=lambda s: s.start_unix_s)), tuple(outcomes), _overall(status))
+
+
+def _blocked(phase: Phase, status: dict[PhaseName, PhaseStatus]) -> bool:
+    return any(status.get(name) in ("failed", "skipped") and name not in _MAY_FAIL for name in phase.after)
+
+
+def _status_of(name: PhaseName, results: Sequence[Outcome]) -> PhaseStatus:
+    if any(o.status == "failed" for o in results):
+        return "degraded" if name in _MAY_FAIL else "failed"
+    return "skipped" if results and all(o.status == "skipped" for o in results) else "done"
+
+
+def _overall(status: dict[PhaseName, PhaseStatus]) -> PhaseStatus:
+    found = set(status.values())
+    return "failed" if found & {"failed", "skipped"} else "degraded" if "degraded" in found else "done"
+
+
+def _leave(phase: Phase, why: str) -> tuple[Span | None, tuple[Outcome, ...]]:
+    return None, tuple(skipped(phase.name, action, why) for action in phase.actions)
+
+
+def _run_phase(phase: Phase, tools: Tools) -> tuple[Span | None, tuple[Outcome, ...]]:
+    if not phase.actions:
+        return None, ()
+    started_unix_s, clock_s = unix_s(), monotonic_s()
+    tools.emit(PhaseStarted(phase.name, len(phase.actions), bytes_of(phase)))
+    results = _execute(phase, tools)
+    seconds = monotonic_s() - clock_s
+    done_bytes = sum(o.size_bytes for o in results)
+    status = _status_of(phase.name, results)
+    tools.emit(PhaseFinished(phase.name, status, seconds, done_bytes))
+    span = Span(phase.name, "kboot", started_unix_s, started_unix_s + seconds, done_bytes, status)
+    return span, results
+
+
+def bytes_of(phase: Phase) -> int:
+    """Return how many bytes a phase will move or read."""
+    total = 0
+    for action in phase.actions:
+        match action:
+            case FetchFile():
+                total += action.file.size_bytes - action.have_bytes
+            case VerifyFile(mode="full"):
+                total += action.file.size_bytes
+            case WarmFile():
+                total += action.file.size_bytes - action.resident_bytes
+            case _:
+                pass
+    return total
+
+
+_A = TypeVar("_A")
+
+
+def _of(phase: Phase, kind: type[_A]) -> tuple[_A, ...]:
+    return tuple(action for action in phase.actions if isinstance(action, kind))
+
+
+def _execute(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
+    """Hand the actions to the executor of their type; a phase has actions of one type only."""
+    profile, store, emit, stop = tools.profile, tools.store, tools.emit, tools.stop
+    match phase.actions[0]:
+        case WriteSetting():
+            return write_settings(_of(phase, WriteSetting))
+        case PrepareCache():
+            return tuple(prepare_cache(action) for action in _of(phase, PrepareCache))
+        case FetchFile():
+            return fetch_files(
+                _of(phase, FetchFile), tools.listing, tools.sources, store, profile.fetch, emit, stop, tools.cpus
+            )
+        case VerifyFile():
+            threads = profile.verify.threads or min(32, tools.cpus)
+            return verify_files(_of(phase, VerifyFile), tools.listing, store, threads, emit, stop)
+        case WarmFile():
+            return warm_files(_of(phase, WarmFile), tools.listing, store, tools.warm_budget_bytes, emit, stop)
+        case PublishCheckpoint() as action:
+            return (publish(action, store, emit),)
+        case WriteHandoff() as action:
+            return (tools.write_handoff(action),)
+        case StartEngine():
+            raise ValueError("the boot itself starts the engine: it outlives the plan")
+        case other:
+            assert_never(other)

@@ -1,0 +1,33 @@
+"""Where do the engine's kernel caches live for this boot, and is that folder new?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kboot.engines.types import CacheKey
+from kboot.facts.types import CacheFacts
+from kboot.plan.types import PrepareCache
+
+
+def plan_cache(caches: CacheFacts, key: CacheKey, path: str) -> tuple[tuple[PrepareCache, ...], str]:
+    """Return the folder to prepare and a note; the reason of a new key names what differs from the nearest old one."""
+    if caches.factors_of.get(key.name) == dict(key.factors):
+        state = "complete" if key.name in caches.complete else "not completed by any boot yet"
+        return (), f"kernel cache {key.name} is there ({state})"
+    return (PrepareCache(key, path, _why_new(caches, key)),), ""
+
+
+def _why_new(caches: CacheFacts, key: CacheKey) -> str:
+    if not caches.factors_of:
+        return "first boot with kernel caches on this node"
+    nearest = min(caches.factors_of, key=lambda name: (len(differing(caches.factors_of[name], key.factors)), name))
+    changes = differing(caches.factors_of[nearest], key.factors)
+    if not changes:
+        return f"factors of {nearest} are the same, its folder name is not"
+    return "; ".join(f"{name} was {old or 'absent'}, is {new or 'absent'}" for name, old, new in changes)
+
+
+def differing(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
+    """Return (factor, old value, new value) for every factor that is not the same."""
+    names = sorted(old.keys() | new.keys())
+    return tuple((n, old.get(n, ""), new.get(n, "")) for n in names if old.get(n) != new.get(n))

@@ -1,0 +1,96 @@
+"""Which bytes must move, be proven, be read into memory, before an engine may serve from this disk?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts, LocalFile, VerifyMode
+from kboot.facts.types import MemoryFacts
+from kboot.plan.types import FetchFile, Phase, PublishCheckpoint, VerifyFile, WarmFile
+from kboot.profile.types import WarmAsk
+
+
+def plan_bytes(
+    checkpoint: CheckpointFacts, mode: VerifyMode, warm: WarmAsk, memory: MemoryFacts, model_path: str
+) -> tuple[Phase, ...]:
+    """Return the phases fetch, verify, publish and warm; all empty for a complete, verified, warm checkpoint."""
+    fetch = plan_fetch(checkpoint)
+    verify = plan_verify(checkpoint, mode)
+    publish = () if checkpoint.published and not fetch else (_publish(checkpoint, model_path),)
+    return (
+        Phase("fetch", (), fetch, _note_on_fetch(checkpoint, fetch)),
+        Phase("verify", (), verify, _note_on_verify(checkpoint, mode, verify)),
+        Phase("publish", ("fetch", "verify"), publish, "" if publish else f"{model_path} points there already"),
+        Phase("warm", ("fetch", "verify"), *plan_warm(checkpoint, warm, memory)),
+    )
+
+
+def plan_fetch(checkpoint: CheckpointFacts) -> tuple[FetchFile, ...]:
+    """Return one fetch per file that is not whole on this disk, largest remainder first.
+
+    Largest first, so that the last file to finish is a small one.
+    """
+    wanted = [f for f in checkpoint.files if f.state in ("absent", "partial", "damaged")]
+    wanted.sort(key=lambda f: (f.have_bytes - f.file.size_bytes, f.file.path))
+    return tuple(FetchFile(f.file, f.have_bytes if f.state == "partial" else 0, _why_fetch(f)) for f in wanted)
+
+
+def plan_verify(checkpoint: CheckpointFacts, mode: VerifyMode) -> tuple[VerifyFile, ...]:
+    """Return the files to prove: those nobody hashed in every mode, and what the mode asks for on top."""
+    actions = [
+        VerifyFile(f.file, "full", f.why or "present, but never hashed on this node")
+        for f in checkpoint.files
+        if f.state == "present"
+    ]
+    if mode != "ledger":
+        why = "the profile asks for every byte at every boot" if mode == "full" else "the profile asks for structure"
+        actions += [VerifyFile(f.file, mode, why) for f in checkpoint.files if f.state == "verified"]
+    return tuple(actions)
+
+
+def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) -> tuple[tuple[WarmFile, ...], str]:
+    """Return the files to read into the page cache, in load order, and a note when there are none.
+
+    Files that will be fetched are warm when they land. Files are taken while they fit into the memory that is free
+    for it: reading more would evict what was read first.
+    """
+    if not ask.enabled:
+        return (), "the profile turns warming off (warm.enabled = false)"
+    budget = warm_budget_bytes(ask, memory) - sum(f.resident_bytes or 0 for f in checkpoint.files)
+    actions: list[WarmFile] = []
+    for local in checkpoint.files:
+        cold = local.file.size_bytes - (local.resident_bytes or 0)
+        if local.state not in ("verified", "present") or local.resident_bytes is None or cold <= 0:
+            continue
+        if cold > budget:
+            return tuple(actions), f"memory for warming ends at {local.file.path}"
+        budget -= cold
+        actions.append(WarmFile(local.file, local.resident_bytes, f"{cold} bytes are not in the page cache"))
+    return tuple(actions), "" if actions else "every file on disk is in the page cache"
+
+
+def warm_budget_bytes(ask: WarmAsk, memory: MemoryFacts) -> int:
+    """Return how much page cache the checkpoint may take: a fraction of what is free, within the cgroup's limit."""
+    room = memory.available_bytes if memory.limit_bytes is None else min(memory.available_bytes, memory.limit_bytes)
+    return int(room * ask.max_memory_fraction)
+
+
+def _publish(checkpoint: CheckpointFacts, model_path: str) -> PublishCheckpoint:
+    return PublishCheckpoint(checkpoint.listing, model_path, "engines serve from this one path at every boot")
+
+
+def _why_fetch(local: LocalFile) -> str:
+    if local.state == "partial":
+        return f"{local.have_bytes} of {local.file.size_bytes} bytes are here from an earlier try"
+    return local.why or ("damaged on disk" if local.state == "damaged" else "not on this disk")
+
+
+def _note_on_fetch(checkpoint: CheckpointFacts, fetch: tuple[FetchFile, ...]) -> str:
+    return "" if fetch else f"all {len(checkpoint.files)} files are on this disk: nothing is fetched"
+
+
+def _note_on_verify(checkpoint: CheckpointFacts, mode: VerifyMode, verify: tuple[VerifyFile, ...]) -> str:
+    known = sum(f.state == "verified" for f in checkpoint.files)
+    if verify:
+        return ""
+    if not known:
+        return "every file is hashed while it is fetched"
+    return f"{known} files verified by {mode}: same identity as when they were hashed"

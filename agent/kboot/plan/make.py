@@ -1,0 +1,125 @@
+"""The whole plan of a boot, from what was found and what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.engines.types import Engine, LaunchAsk
+from kboot.facts.types import NodeFacts
+from kboot.plan.cache import plan_cache
+from kboot.plan.fetch import plan_bytes
+from kboot.plan.placement import place, workers_on_node
+from kboot.plan.tune import plan_tune
+from kboot.plan.types import Phase, PhaseName, Plan, StartEngine, WriteHandoff, WriteSetting
+from kboot.profile.types import LayoutAsk, Profile
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAsk:
+    """What the operator asks of this run, and where things lie on this node.
+
+    model_path, cache_root: as Paths names them. may_tune: kernel settings can be written (root, on the live machine).
+    """
+
+    model_path: str
+    cache_root: str
+    may_tune: bool
+    serve: bool = False
+    node_rank: int = 0
+    head_address: str = "127.0.0.1"
+
+
+def make_plan(
+    facts: NodeFacts, checkpoint: CheckpointFacts, profile: Profile, layout: LayoutAsk, engine: Engine, ask: PlanAsk
+) -> Plan:
+    """Return what boot would do on this node, each action with its reason.
+
+    The hand-off phase is left empty: whether the record must be written anew is known only by comparing it with this
+    plan (see `with_handoff`).
+
+    Raises:
+        FactMissing: a fact that the launch needs is a Gap.
+    """
+    placement = place(facts, workers_on_node(layout), profile.cpu)
+    key = engine.cache_key(facts, profile, layout, checkpoint.listing.commit)
+    cache_dir = f"{ask.cache_root}/{key.name}"
+    launch = engine.launch(
+        facts,
+        profile,
+        LaunchAsk(layout, ask.model_path, cache_dir, placement, ask.node_rank, ask.head_address),
+    )
+    tune, tune_note, tune_warnings = _tune(facts, profile, ask)
+    start = (StartEngine(launch, "asked by --serve"),) if ask.serve else ()
+    phases = (
+        Phase("tune", (), tune, tune_note),
+        Phase("cache", (), *plan_cache(facts.caches, key, cache_dir)),
+        *plan_bytes(checkpoint, profile.verify.mode, profile.warm, facts.memory, ask.model_path),
+        Phase("handoff", ("tune", "cache", "publish", "warm"), ()),
+        Phase("serve", ("handoff",), start, "" if start else "kboot-engine.service or `kboot exec` starts the engine"),
+    )
+    return Plan(
+        profile=profile.name,
+        layout=layout,
+        listing=checkpoint.listing,
+        verify_mode=profile.verify.mode,
+        placement=placement,
+        cache_key=key,
+        cache_dir=cache_dir,
+        model_path=ask.model_path,
+        launch=launch,
+        phases=phases,
+        warnings=(*tune_warnings, *placement.notes, *differs_from_published(checkpoint, profile)),
+        gaps=facts.gaps,
+    )
+
+
+def with_handoff(plan: Plan, stale: tuple[str, ...]) -> Plan:
+    """Return the plan with its hand-off phase: stale says why the record must be written; () when it holds."""
+    if stale:
+        phase = Phase("handoff", ("tune", "cache", "publish", "warm"), (WriteHandoff("; ".join(stale)),))
+    else:
+        phase = Phase("handoff", (), (), "the signed record holds: same boot, plan and files")
+    return replace(plan, phases=tuple(phase if p.name == "handoff" else p for p in plan.phases))
+
+
+def choose_phases(plan: Plan, only: Collection[PhaseName], skip: Collection[PhaseName]) -> Plan:
+    """Return the plan with the phases that were not asked for emptied, each saying so."""
+    return replace(plan, phases=choose(plan.phases, only, skip))
+
+
+def choose(phases: Iterable[Phase], only: Collection[PhaseName], skip: Collection[PhaseName]) -> tuple[Phase, ...]:
+    """Return the phases, those left out by --only or --skip emptied."""
+    return tuple(_left_out(p, only, skip) for p in phases)
+
+
+def _left_out(phase: Phase, only: Collection[PhaseName], skip: Collection[PhaseName]) -> Phase:
+    if phase.name in skip:
+        return replace(phase, actions=(), note="left out by --skip")
+    if only and phase.name not in only:
+        return replace(phase, actions=(), note="left out by --only")
+    return phase
+
+
+def _tune(facts: NodeFacts, profile: Profile, ask: PlanAsk) -> tuple[tuple[WriteSetting, ...], str, tuple[str, ...]]:
+    wanted = plan_tune(facts, profile)
+    if not wanted:
+        return (), "every kernel setting is as the profile asks", ()
+    if not ask.may_tune:
+        text = f"{len(wanted)} kernel settings differ from the profile's and need root to be set, e.g. {wanted[0].path}"
+        return (), text, (text,)
+    return wanted, "", ()
+
+
+def differs_from_published(checkpoint: CheckpointFacts, profile: Profile) -> tuple[str, ...]:
+    """Return what the listing says otherwise than the profile's `[model]`; a finding, never an error."""
+    weights = [f for f in checkpoint.listing.files if f.path.endswith(".safetensors")]
+    published = profile.model
+    found = []
+    if published.files is not None and published.files != len(weights):
+        found.append(f"the listing has {len(weights)} weight files, the profile says {published.files}")
+    size_bytes = sum(f.size_bytes for f in weights)
+    if published.size_bytes is not None and abs(size_bytes - published.size_bytes) > published.size_bytes // 100:
+        found.append(f"the listing has {size_bytes} bytes of weights, the profile says {published.size_bytes}")
+    return tuple(found)
