@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import literals
+
 from kboot.facts.types import MemoryFacts
 from kboot.plan.fetch import plan_bytes, plan_fetch, plan_verify, plan_warm
 from kboot.profile.types import WarmAsk

@@ -8,6 +8,7 @@ import literals
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kboot.facts.types import NodeFacts, NumaNode
 from kboot.plan.placement import place, workers_on_node
 from kboot.profile.types import CpuAsk, LayoutAsk, ParallelAsk

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import literals
+
 from kboot.facts.types import TuneFacts
 from kboot.plan.tune import plan_tune, selected
 from kboot.profile.types import CpuAsk, TuneAsk
