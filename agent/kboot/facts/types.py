@@ -83,7 +83,7 @@ class Gpu:
 
     bus_id: sysfs form ("0000:3b:00.0"). numa_node: of its PCI device; None when unknown (sysfs -1).
     cpu_affinity: CPUs NVML calls near; may lie outside the allowed ones. unified: shares the host's memory (GB10).
-    processes: pids with a compute context.
+    processes: pids with a compute context. mig_slices_bytes: memory of each MIG instance; empty without instances.
     """
 
     index: int
@@ -98,6 +98,7 @@ class Gpu:
     mig: bool
     unified: bool
     processes: tuple[int, ...]
+    mig_slices_bytes: tuple[int, ...] = ()
 
 
 NvmlState = Literal[

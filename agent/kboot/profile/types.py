@@ -11,7 +11,18 @@ from annotated_types import Ge, Gt, Le, MinLen
 Fraction = Annotated[float, Ge(0.0), Le(1.0)]
 Positive = Annotated[int, Gt(0)]
 NotNegative = Annotated[int, Ge(0)]
+NotNegativeUsd = Annotated[float, Ge(0.0)]
 EngineName = Literal["vllm", "sglang", "tokenspeed", "command", "demo"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiPrice:
+    """What the publisher's own endpoint costs, as of a date; what self-hosting is compared with."""
+
+    usd_per_million_input_tokens: NotNegativeUsd
+    usd_per_million_output_tokens: NotNegativeUsd
+    as_of: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +43,7 @@ class ModelAsk:
     active_experts: Positive | None = None
     shared_experts: NotNegative | None = None
     max_context_tokens: Positive | None = None
+    api_price: ApiPrice | None = None
     notes: str = ""
 
 
@@ -216,9 +228,13 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePrice:
-    """What a node of a class costs, as of a date; `per` says for what ("8x B300, spot")."""
+    """What GPUs of a class cost, as of a date.
 
-    usd_per_hour: float
+    gpus: how many the price is for. per: the same in words, with the terms ("8x B300, spot").
+    """
+
+    usd_per_hour: NotNegativeUsd
+    gpus: Positive
     per: str
     as_of: str
     source: str = ""
