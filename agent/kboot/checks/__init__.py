@@ -1,1 +1,58 @@
-"""Doctor's questions, one per file: pure functions of facts."""
+"""Doctor's questions, one per file: pure functions of facts, listed in CHECKS in the order they are shown."""
+
+from __future__ import annotations
+
+from kboot.checks import (
+    cache_complete,
+    ckpt_complete,
+    ckpt_verified,
+    cpu_governor,
+    cpu_isolcpus,
+    cpu_quota,
+    disk_fs_ro,
+    disk_mount_kind,
+    engine_version,
+    facts_gaps,
+    fit_disk,
+    fit_ram,
+    fit_shm,
+    fit_vram,
+    gpu_count,
+    gpu_driver_lib_match,
+    gpu_idle_clean,
+    gpu_mig_mode,
+    gpu_nvml_responsive,
+    limits_memlock,
+    limits_nofile,
+    mem_hugepages,
+    mem_swap,
+    numa_gpu_node,
+)
+from kboot.checks.types import Check
+
+CHECKS: tuple[Check, ...] = (
+    gpu_nvml_responsive.CHECK,
+    gpu_driver_lib_match.CHECK,
+    gpu_count.CHECK,
+    gpu_mig_mode.CHECK,
+    gpu_idle_clean.CHECK,
+    fit_vram.CHECK,
+    fit_ram.CHECK,
+    fit_disk.CHECK,
+    fit_shm.CHECK,
+    cpu_governor.CHECK,
+    cpu_quota.CHECK,
+    cpu_isolcpus.CHECK,
+    numa_gpu_node.CHECK,
+    mem_hugepages.CHECK,
+    mem_swap.CHECK,
+    limits_nofile.CHECK,
+    limits_memlock.CHECK,
+    disk_fs_ro.CHECK,
+    disk_mount_kind.CHECK,
+    ckpt_complete.CHECK,
+    ckpt_verified.CHECK,
+    cache_complete.CHECK,
+    engine_version.CHECK,
+    facts_gaps.CHECK,
+)

@@ -1,0 +1,38 @@
+"""Are the kernel caches from boots that reached ready?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.types import EVERYWHERE, Check, Finding
+from kboot.checks.words import count, some
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import Profile
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Name cache folders without a completion mark."""
+    if profile is not None and not profile.cache.enabled:
+        return Finding("skip", "the profile keeps no kernel caches")
+    caches = facts.caches
+    folders = set(caches.factors_of) | caches.complete
+    if not folders:
+        return Finding("skip", "there are none yet: the first boot compiles what it needs and keeps it")
+    partial = sorted(folders - caches.complete)
+    if not partial:
+        return Finding("ok", f"{count(len(folders), 'cache')} complete")
+    return Finding(
+        "warn",
+        f"{len(partial)} of {count(len(folders), 'cache')} without a completion mark: {some(partial)}",
+        wanted="the mark that a boot reached ready",
+        why="the engine compiles what is missing, minutes to hours on a cold node",
+        hint="boot once to ready; `kboot cache gc` drops those no profile uses",
+    )
+
+
+CHECK = Check(
+    id="cache.complete",
+    asks="Are the kernel caches from boots that reached ready?",
+    source="cache/*/factors.json and cache/*/complete in the state folder",
+    modes=EVERYWHERE,
+    run=run,
+)

@@ -1,0 +1,72 @@
+"""Is every file of the pinned commit on this disk, whole?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts, LocalFile
+from kboot.checks.types import EVERYWHERE, Check, Finding
+from kboot.checks.words import count, disk_size, some
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import Profile
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Missing files cost time, damaged ones must not be served."""
+    if checkpoint is None:
+        return not_listed(profile)
+    damaged = [f for f in checkpoint.files if f.state == "damaged"]
+    if damaged:
+        return _damaged(damaged)
+    missing = [f for f in checkpoint.files if f.state in ("absent", "partial")]
+    listing = checkpoint.listing
+    pinned = f"{listing.repo}@{listing.commit[:12]}"
+    if missing:
+        return Finding(
+            "warn",
+            f"{len(missing)} of {count(len(checkpoint.files), 'file')} of {pinned} are not here yet, "
+            f"{disk_size(checkpoint.missing_bytes)} to fetch",
+            wanted="every listed file",
+            why="boot fetches them first, so it needs the network",
+            hint="`kboot fetch`",
+        )
+    if not checkpoint.published:
+        return Finding(
+            "warn",
+            f"all {count(len(checkpoint.files), 'file')} of {pinned} are here, but the serving path leads elsewhere",
+            wanted="models/<profile> points at the snapshot",
+            why="an engine would find nothing or an older commit until the next boot",
+            hint="`kboot fetch`",
+        )
+    return Finding("ok", f"{count(len(checkpoint.files), 'file')} of {pinned}, {disk_size(listing.size_bytes)}")
+
+
+def not_listed(profile: Profile | None) -> Finding:
+    """Return the answer where nothing on this disk lists the checkpoint: nobody knows which files are wanted."""
+    if profile is None:
+        return Finding("skip", "no profile says which checkpoint")
+    return Finding(
+        "unknown",
+        f"nothing on this disk lists {profile.checkpoint.repo}@{profile.checkpoint.revision[:12]}, "
+        "and doctor asks no network for it",
+        wanted="trees/<commit>.json of the pinned commit",
+        hint="`kboot fetch`",
+    )
+
+
+def _damaged(damaged: list[LocalFile]) -> Finding:
+    each = some((f"{f.file.path} ({f.why or 'wrong bytes'})" for f in damaged), 3)
+    return Finding(
+        "fail",
+        f"{count(len(damaged), 'file')} damaged: {each}",
+        wanted="the bytes of the pinned commit",
+        why="an engine that loads them crashes or answers wrongly",
+        hint="`kboot verify --repair`",
+    )
+
+
+CHECK = Check(
+    id="ckpt.complete",
+    asks="Is every file of the pinned commit on this disk, whole?",
+    source="trees/<commit>.json; sizes and structure under the snapshot folder",
+    modes=EVERYWHERE,
+    run=run,
+)

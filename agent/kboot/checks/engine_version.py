@@ -1,0 +1,43 @@
+"""Is the engine the layout asks for installed?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.asked import gap_reason, layout_for
+from kboot.checks.types import EVERYWHERE, Check, Finding
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import Profile
+
+NOT_PACKAGES = ("demo", "command")
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Judge the package's version as found without importing it."""
+    if profile is None:
+        return Finding("skip", "no profile says which engine")
+    layout = layout_for(facts.gpu, profile) or profile.layout[0]
+    if layout.engine in NOT_PACKAGES:
+        return Finding("skip", f"layout {layout.name} starts {layout.engine}, which is no package")
+    engine = facts.engine
+    if engine.name != layout.engine:
+        return Finding("unknown", f"layout {layout.name} starts {layout.engine}; it was not looked for")
+    if engine.version is None:
+        if any(gap.fact.startswith("engine") for gap in facts.gaps):
+            return Finding("unknown", f"{engine.name} could not be looked for ({gap_reason(facts, 'engine')})")
+        return Finding(
+            "fail",
+            f"{engine.name} is not installed, layout {layout.name} starts it",
+            wanted=engine.name,
+            why="the hand-off has nothing to start",
+            hint=f"install {engine.name} in the environment the engine unit uses",
+        )
+    return Finding("ok", f"{engine.name} {engine.version} in {engine.interpreter or 'this environment'}")
+
+
+CHECK = Check(
+    id="engine.version",
+    asks="Is the engine the layout asks for installed?",
+    source="metadata of the installed packages",
+    modes=EVERYWHERE,
+    run=run,
+)

@@ -1,0 +1,78 @@
+"""Is there disk space for what must still be fetched?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.asked import gap_reason
+from kboot.checks.types import EVERYWHERE, Check, Finding
+from kboot.checks.words import count, disk_size
+from kboot.facts.types import Mount, NodeFacts
+from kboot.profile.types import Profile
+
+MARGIN_BYTES = 1 << 30
+"""Kept free beside the checkpoint: ledger, records, kernel caches, a log."""
+MARGIN_INODES = 1000
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Compare the missing bytes with what this user may still write on the file system of the state folder."""
+    mount = next((m for m in facts.mounts if m.role == "state"), None)
+    if mount is None or mount.free_bytes is None:
+        return Finding("unknown", f"free space for the state folder could not be read ({gap_reason(facts, 'mounts')})")
+    if mount.free_inodes is not None and mount.total_bytes and 0 < mount.free_inodes < MARGIN_INODES:
+        return _no_inodes(mount)
+    seen = f"{disk_size(mount.free_bytes)} free on {mount.mount_point}"
+    if profile is None:
+        return Finding("ok", f"{seen}; no profile says how much is needed")
+    if checkpoint is None:
+        return _by_published_size(seen, mount.free_bytes, profile)
+    missing = checkpoint.missing_bytes
+    if missing and mount.free_bytes < missing + MARGIN_BYTES:
+        return _too_small(seen, missing, mount)
+    return Finding("ok", f"{seen}; {disk_size(missing)} still to fetch")
+
+
+def _by_published_size(seen: str, free: int, profile: Profile) -> Finding:
+    published = profile.model.size_bytes
+    if published is None:
+        return Finding(
+            "unknown", f"{seen}; nothing on this disk lists {profile.checkpoint.repo} yet, so need is unknown"
+        )
+    if free < published + MARGIN_BYTES:
+        return Finding(
+            "warn",
+            f"{seen}; {profile.checkpoint.repo} is published as {disk_size(published)} and nothing of it is listed here",
+            wanted=f"{disk_size(published + MARGIN_BYTES)} free",
+            why="boot will refuse before the first byte",
+            hint="free space, or point state_dir in kboot.toml at a larger disk",
+        )
+    return Finding("ok", f"{seen}; {profile.checkpoint.repo} is published as {disk_size(published)}")
+
+
+def _too_small(seen: str, missing: int, mount: Mount) -> Finding:
+    return Finding(
+        "fail",
+        f"{seen}; {disk_size(missing)} still to fetch",
+        wanted=f"{disk_size(missing + MARGIN_BYTES)} free",
+        why="boot refuses before the first byte",
+        hint=f"`du -xh -d1 {mount.path} | sort -h` shows what is there; or a larger disk (state_dir in kboot.toml)",
+    )
+
+
+def _no_inodes(mount: Mount) -> Finding:
+    return Finding(
+        "fail",
+        f"{count(mount.free_inodes or 0, 'inode')} free on {mount.mount_point}",
+        wanted=f"{MARGIN_INODES} free",
+        why="no file can be made although there is space",
+        hint=f"`du -x --inodes -d2 {mount.mount_point} | sort -n | tail` shows the folders with most files",
+    )
+
+
+CHECK = Check(
+    id="fit.disk",
+    asks="Is there disk space for what must still be fetched?",
+    source="statvfs of the state folder; the pinned listing and what this disk holds of it",
+    modes=EVERYWHERE,
+    run=run,
+)

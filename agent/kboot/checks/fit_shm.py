@@ -1,0 +1,45 @@
+"""Is /dev/shm large enough for the messages between GPU workers?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.asked import gap_reason, layout_for, workers
+from kboot.checks.types import ON_A_NODE, Check, Finding
+from kboot.checks.words import mem_size
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import Profile
+
+BYTES_PER_WORKER = 64 << 20
+"""NCCL and the engines' broadcast queues together stay below this for each worker on a node."""
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Compare free space in /dev/shm with 64 MiB for each worker; one worker alone shares nothing."""
+    layout = layout_for(facts.gpu, profile) if profile else None
+    workers_here = workers(layout) if profile else max(1, len(facts.gpu.gpus))
+    if workers_here == 1:
+        return Finding("skip", "one worker shares nothing through /dev/shm")
+    total, free = facts.memory.shm_total_bytes, facts.memory.shm_free_bytes
+    if total is None or free is None:
+        return Finding("unknown", f"/dev/shm could not be measured ({gap_reason(facts, 'memory')})")
+    need = workers_here * BYTES_PER_WORKER
+    seen = f"{mem_size(free)} of {mem_size(total)} free in /dev/shm"
+    if free >= need:
+        return Finding("ok", f"{seen}; {workers_here} workers need {mem_size(need)}")
+    return Finding(
+        "fail",
+        f"{seen}; {workers_here} workers need {mem_size(need)} ({mem_size(BYTES_PER_WORKER)} each)",
+        wanted=f"{mem_size(need)} free",
+        why="NCCL cannot make its segments, and the engine dies at its first collective",
+        hint=f"container: `--shm-size={need >> 20}m` or `--ipc=host`; "
+        f"host: `mount -o remount,size={need >> 20}m /dev/shm`",
+    )
+
+
+CHECK = Check(
+    id="fit.shm",
+    asks="Is /dev/shm large enough for the messages between GPU workers?",
+    source="statvfs of /dev/shm",
+    modes=ON_A_NODE,
+    run=run,
+)

@@ -1,0 +1,94 @@
+"""Do the weights fit into the GPUs' free memory, with room for the engine?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.asked import gap_reason, layout_for
+from kboot.checks.types import ON_A_NODE, Check, Finding
+from kboot.checks.words import mem_size, some
+from kboot.facts.types import Gpu, NodeFacts
+from kboot.profile.types import LayoutAsk, Profile
+
+TIGHT_FRACTION = 0.15
+"""Below this share of a GPU's memory left over, activations and KV cache have little room."""
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Compare an even share of the weights with the fullest GPU; `kboot fit` knows what is replicated."""
+    if profile is None:
+        return Finding("skip", "no profile says which weights")
+    if not facts.gpu.gpus:
+        return Finding("skip", f"no GPU is listed (NVML: {facts.gpu.nvml})")
+    layout = layout_for(facts.gpu, profile)
+    if layout is None or not layout.gpus_per_node:
+        return Finding("skip", f"profile {profile.name} puts no weights on these GPUs")
+    weights = weight_bytes(profile, checkpoint)
+    if weights is None:
+        return Finding("unknown", "neither a listing on this disk nor the profile says how large the weights are")
+    free_of = {g.index: free_bytes(g, facts) for g in facts.gpu.gpus}
+    unread = [i for i, free in free_of.items() if free is None]
+    if unread:
+        reason = gap_reason(facts, *(f"gpus.{i}" for i in unread))
+        return Finding("unknown", f"free memory of GPU {some(unread)} could not be read ({reason})")
+    return _judge(facts, layout, weights, {i: free for i, free in free_of.items() if free is not None})
+
+
+def weight_bytes(profile: Profile, checkpoint: CheckpointFacts | None) -> int | None:
+    """Return the bytes of the listed safetensors files, or the published size; None when neither is known."""
+    if checkpoint is not None:
+        listed = sum(f.size_bytes for f in checkpoint.listing.files if f.path.endswith(".safetensors"))
+        if listed:
+            return listed
+    return profile.model.size_bytes
+
+
+def free_bytes(gpu: Gpu, facts: NodeFacts) -> int | None:
+    """Return what an engine could take of a GPU now; on unified parts that is the host's available memory."""
+    if gpu.unified:
+        return facts.memory.available_bytes
+    if gpu.memory_total_bytes is None or gpu.memory_used_bytes is None:
+        return None
+    return gpu.memory_total_bytes - gpu.memory_used_bytes
+
+
+def sharing_gpus(layout: LayoutAsk) -> int:
+    """Return over how many GPUs one copy of the weights is spread; data parallelism spreads experts only."""
+    parallel = layout.parallel
+    ranks = parallel.tensor * parallel.pipeline * (parallel.data if parallel.expert else 1)
+    return max(1, min(ranks, layout.gpus_per_node * layout.nodes))
+
+
+def _judge(facts: NodeFacts, layout: LayoutAsk, weights: int, free_of: dict[int, int]) -> Finding:
+    share = weights // sharing_gpus(layout)
+    fullest = min(free_of, key=lambda i: (free_of[i], i))
+    free = free_of[fullest]
+    total = next((g.memory_total_bytes for g in facts.gpu.gpus if g.index == fullest), None) or free
+    seen = f"{mem_size(share)} of weights per GPU in layout {layout.name}, {mem_size(free)} free on GPU {fullest}"
+    holders = next((g.processes for g in facts.gpu.gpus if g.index == fullest), ())
+    if share >= free:
+        return Finding(
+            "fail",
+            f"{seen}, the fullest" + (f" (pid {some(holders)} holds memory)" if holders else ""),
+            wanted=f"more than {mem_size(share)} free on every GPU",
+            why="loading ends in out-of-memory",
+            hint=f"free GPU {fullest}, or take a layout with more GPUs (`kboot fit` lists those that fit)",
+        )
+    left = free - share
+    if left < TIGHT_FRACTION * total:
+        return Finding(
+            "warn",
+            f"{seen}: {mem_size(left)} are left for activations and KV cache",
+            wanted=f"at least {TIGHT_FRACTION:.0%} of the GPU left",
+            why="a long context or many requests will not fit; parts that are replicated come on top",
+            hint="`kboot fit` gives the exact sum per rank",
+        )
+    return Finding("ok", f"{seen}: {mem_size(left)} are left")
+
+
+CHECK = Check(
+    id="fit.vram",
+    asks="Do the weights fit into the GPUs' free memory, with room for the engine?",
+    source="the pinned listing; NVML memory of each GPU",
+    modes=ON_A_NODE,
+    run=run,
+)

@@ -1,0 +1,61 @@
+"""Does the GPU driver answer inside its deadline?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.types import ON_A_NODE, Check, Finding
+from kboot.checks.words import count
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import Profile
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Judge how NVML's initialisation went; versions that differ are gpu.driver_lib_match's finding."""
+    gpu = facts.gpu
+    detail = f" ({gpu.detail})" if gpu.detail else ""
+    match gpu.nvml:
+        case "ok":
+            return Finding("ok", f"NVML answers, driver {gpu.driver_version or 'of unknown version'}")
+        case "hung":
+            return Finding(
+                "fail",
+                f"NVML did not answer inside its deadline{detail}",
+                wanted="an answer within seconds",
+                why="every CUDA program on this node will hang the same way",
+                hint="keep evidence with `nvidia-bug-report.sh` (it may hang as well), then reboot",
+            )
+        case "error":
+            return Finding(
+                "fail",
+                f"NVML could not be initialised{detail}",
+                wanted="NVML_SUCCESS",
+                why="no engine can start on this node's GPUs",
+                hint="read `dmesg | grep -i nvrm` and `systemctl status nvidia-persistenced`",
+            )
+        case "mismatch":
+            return Finding("skip", "NVML refuses because module and library differ: see gpu.driver_lib_match")
+        case _:
+            return _not_installed(facts)
+
+
+def _not_installed(facts: NodeFacts) -> Finding:
+    on_bus = len(facts.gpu.pci_bus_ids)
+    what = "NVML is not installed" if facts.gpu.nvml == "no-library" else "no NVIDIA kernel module is loaded"
+    if not on_bus:
+        return Finding("skip", f"{what}, and no NVIDIA GPU is on the PCI bus")
+    return Finding(
+        "fail",
+        f"{what}, and the PCI bus has {count(on_bus, 'NVIDIA GPU')}",
+        wanted="libnvidia-ml.so.1 and a loaded nvidia module",
+        why="no engine can start on this node's GPUs",
+        hint="install the NVIDIA driver; in a container start it with the NVIDIA runtime",
+    )
+
+
+CHECK = Check(
+    id="gpu.nvml_responsive",
+    asks="Does the GPU driver answer inside its deadline?",
+    source="nvmlInit in a child process",
+    modes=ON_A_NODE,
+    run=run,
+)

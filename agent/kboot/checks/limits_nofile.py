@@ -1,0 +1,44 @@
+"""May the engine open as many files and connections as it will?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.types import EVERYWHERE, Check, Finding
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import Profile
+
+WANTED = 65536
+"""Shards of every worker, client connections, one socket for each pair of ranks, and room; the units set 1048576."""
+SPARE = 256
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Judge the soft limit of this process, which the engine inherits."""
+    soft, hard = facts.limits.nofile
+    if soft is None or soft >= WANTED:
+        return Finding("ok", f"soft limit {_text(soft)}, hard limit {_text(hard)}")
+    files = len(checkpoint.listing.files) if checkpoint else 0
+    seen = f"soft limit {soft}, hard limit {_text(hard)} open files"
+    if soft < files + SPARE:
+        return Finding("fail", f"{seen}; the checkpoint alone has {files} files", **_REST)
+    return Finding("warn", f"{seen}, {WANTED} wanted", **_REST)
+
+
+def _text(limit: int | None) -> str:
+    return "unlimited" if limit is None else str(limit)
+
+
+_REST = {
+    "wanted": f"{WANTED} or more",
+    "why": '"Too many open files" under load or while shards are mapped',
+    "hint": "LimitNOFILE=1048576 in the unit (limits.conf reaches no service); shell: `ulimit -n 65536`; "
+    "container: `--ulimit nofile=1048576`",
+}
+
+CHECK = Check(
+    id="limits.nofile",
+    asks="May the engine open as many files and connections as it will?",
+    source="/proc/self/limits",
+    modes=EVERYWHERE,
+    run=run,
+)
