@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 
@@ -28,8 +29,12 @@ class Host(Protocol):
         """True for this machine, False for a recorded tree."""
         ...
 
-    def read_text(self, path: str) -> str:
-        """Return the file's text, stripped of trailing newlines; at most 1 MiB is read."""
+    def machine_path(self, path: Path) -> str:
+        """Return how this machine calls a path of ours: on a recorded host without the root it was read from."""
+        ...
+
+    def read_text(self, path: str, limit_bytes: int = 1 << 20) -> str:
+        """Return the file's text, stripped of trailing newlines; no more than the limit is read."""
         ...
 
     def names(self, path: str) -> tuple[str, ...]:

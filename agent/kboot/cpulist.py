@@ -1,0 +1,36 @@
+"""How are CPUs (and NUMA nodes) written in the kernel's lists, as in "0-9,12-63"?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def parse_cpu_list(text: str) -> tuple[int, ...]:
+    """Return the numbers of a kernel list, sorted; an empty text is an empty list.
+
+    Raises:
+        ValueError: not a list of numbers and ascending ranges.
+    """
+    numbers: set[int] = set()
+    for part in text.replace("\n", "").split(","):
+        if not part.strip():
+            continue
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() if dash else True)):
+            raise ValueError(f"{part.strip()!r} is not a number or a range of numbers")
+        if dash and int(last) < int(first):
+            raise ValueError(f"{part.strip()!r} runs backwards")
+        numbers.update(range(int(first), int(last if dash else first) + 1))
+    return tuple(sorted(numbers))
+
+
+def format_cpu_list(numbers: Iterable[int]) -> str:
+    """Return the numbers as the kernel writes them; empty for none."""
+    parts: list[str] = []
+    ordered = sorted(set(numbers))
+    start = 0
+    for at, number in enumerate(ordered):
+        if at + 1 == len(ordered) or ordered[at + 1] != number + 1:
+            parts.append(f"{ordered[start]}-{number}" if start < at else str(number))
+            start = at + 1
+    return ",".join(parts)

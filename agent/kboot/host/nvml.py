@@ -1,0 +1,86 @@
+"""What does NVML answer, inside a deadline, whatever state the driver is in?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+_LIBRARY = b"libnvidia-ml.so.1"
+_LD_CACHE = "/etc/ld.so.cache"
+_DEFAULT_DIRS = (
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    f"/lib/{os.uname().machine}-linux-gnu",
+    f"/usr/lib/{os.uname().machine}-linux-gnu",
+)
+_REAP_S = 1.0
+
+
+def ask_nvml(timeout_s: float, environ: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the answers of a child process in the shape of nvml.json.
+
+    No child is started where the loader would not find the library: {"nvml_init": "LIBRARY_NOT_FOUND"}. A child
+    that does not answer is killed, and left to the kernel when even that does not end it: {"nvml_init": "TIMEOUT"}.
+
+    Raises:
+        OSError: no process can be started.
+    """
+    if not library_installed(environ):
+        return {"nvml_init": "LIBRARY_NOT_FOUND"}
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "kboot.host.nvml_child", str(timeout_s)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environ),
+    )
+    try:
+        out, err = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _abandon(child)
+        return {"nvml_init": "TIMEOUT", "detail": f"no answer in {timeout_s:g} s"}
+    return _answers(child.returncode, out, err)
+
+
+def library_installed(environ: Mapping[str, str]) -> bool:
+    """Return whether the loader would find libnvidia-ml.so.1; costs a few stat calls and one small read."""
+    name = _LIBRARY.decode()
+    dirs = [d for d in environ.get("LD_LIBRARY_PATH", "").split(":") if d]
+    if any(os.path.exists(f"{folder}/{name}") for folder in (*dirs, *_DEFAULT_DIRS)):
+        return True
+    try:
+        with open(_LD_CACHE, "rb") as file:
+            return b"\0" + _LIBRARY + b"\0" in file.read()
+    except OSError:
+        return False
+
+
+def _answers(status: int, out: bytes, err: bytes) -> Mapping[str, Any]:
+    try:
+        answers = json.loads(out)
+    except ValueError:
+        answers = None
+    if status == 0 and isinstance(answers, dict):
+        return answers
+    ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    last_line = err.decode(errors="replace").strip().rpartition("\n")[2]
+    return {"nvml_init": "CRASHED", "detail": f"the NVML process {ended}: {last_line}".rstrip(": ")}
+
+
+def _abandon(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+    # A child in uninterruptible sleep (state D) stays until the driver lets go; a thread of its own waits for that.
+    waiter = threading.Thread(target=child.wait, name="nvml-reaper", daemon=True)
+    waiter.start()
+    waiter.join(_REAP_S)

@@ -1,0 +1,101 @@
+"""What does this machine answer? The Host that every command asks unless it was given a recorded tree."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kboot.host.nvml import ask_nvml
+from kboot.host.types import DiskSpace
+
+_LIMITS = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "nproc": resource.RLIMIT_NPROC,
+    "stack": resource.RLIMIT_STACK,
+}
+
+
+class RealHost:
+    """This machine."""
+
+    live = True
+
+    def machine_path(self, path: Path) -> str:
+        """Return the path as it is."""
+        return str(path)
+
+    def read_text(self, path: str, limit_bytes: int = 1 << 20) -> str:
+        """Return the file's text, stripped of trailing newlines; no more than the limit is read."""
+        return read_limited(path, limit_bytes)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the sorted names in a folder."""
+        return tuple(sorted(os.listdir(path)))
+
+    def exists(self, path: str) -> bool:
+        """Return whether the path exists (links followed)."""
+        return os.path.exists(path)
+
+    def link_target(self, path: str) -> str:
+        """Return what a symbolic link says, not resolved."""
+        return os.readlink(path)
+
+    def disk_space(self, path: str) -> DiskSpace:
+        """Return the space of the file system that holds the path (or its nearest existing parent)."""
+        while True:
+            try:
+                found = os.statvfs(path)
+            except (FileNotFoundError, NotADirectoryError):
+                if path == os.path.dirname(path):
+                    raise
+                path = os.path.dirname(path)
+            else:
+                return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize, found.f_favail)
+
+    def affinity(self) -> frozenset[int]:
+        """Return the CPUs this process may run on."""
+        return frozenset(os.sched_getaffinity(0))
+
+    def nvml(self, timeout_s: float) -> Mapping[str, Any]:
+        """Return NVML's answers in the shape of nvml.json, from a child killed at the deadline."""
+        return ask_nvml(timeout_s, os.environ)
+
+    def environ(self) -> Mapping[str, str]:
+        """Return a copy of this process's environment."""
+        return dict(os.environ)
+
+    def uid(self) -> int:
+        """Return the effective user id."""
+        return os.geteuid()
+
+    def hostname(self) -> str:
+        """Return the node's name."""
+        return socket.gethostname()
+
+    def limits(self) -> Mapping[str, tuple[int | None, int | None]]:
+        """Return soft and hard limits by name; None is infinity."""
+        found: dict[str, tuple[int | None, int | None]] = {}
+        for name, which in _LIMITS.items():
+            soft, hard = (None if value == resource.RLIM_INFINITY else value for value in resource.getrlimit(which))
+            found[name] = (soft, hard)
+        return found
+
+
+def read_limited(path: str | Path, limit_bytes: int) -> str:
+    """Return up to `limit_bytes` of a file as text, trailing newlines stripped; bytes that are no UTF-8 become U+FFFD.
+
+    Raises:
+        OSError: not readable.
+    """
+    with open(path, "rb", buffering=0) as file:
+        parts: list[bytes] = []
+        left = limit_bytes
+        while left > 0 and (part := file.read(min(left, 1 << 16))):  # procfs gives a page at a time
+            parts.append(part)
+            left -= len(part)
+    return b"".join(parts).decode("utf-8", errors="replace").rstrip("\n")
