@@ -1,0 +1,185 @@
+"""What does a `--json` document hold? One object: `schema`, `kind`, then keys that stay. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kboot.checkpoint import Listing
+from kboot.errors import KbootError
+from kboot.plan.types import Action, Phase, Plan, describe
+from kboot.report.timeline import Comparison, Step, Timeline
+from kboot.report.types import BootReport, Outcome, Span
+
+SCHEMA = 1
+Document = dict[str, Any]
+
+
+def document(kind: str, body: Mapping[str, Any]) -> Document:
+    """Return the document of a kind; `body`'s keys follow `schema` and `kind`."""
+    return {"schema": SCHEMA, "kind": kind, **body}
+
+
+def dumps(doc: Mapping[str, Any]) -> str:
+    """Return the document as text, one trailing newline not included."""
+    return json.dumps(doc, indent=2, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """Return a value made of dataclasses, tuples, sets, mappings and errors as JSON has it.
+
+    Mapping keys become strings; sets become sorted lists.
+    """
+    if isinstance(value, KbootError):
+        return value.to_json()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(v) for v in value), key=str)
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
+
+
+def error_document(error: KbootError) -> Document:
+    """Return the document that stands in place of a result."""
+    return document("error", error.to_json())
+
+
+def plan_document(plan: Plan) -> Document:
+    """Return the plan: every action with its title and reason, and all that the hand-off record will say."""
+    return document(
+        "plan",
+        {
+            "profile": plan.profile,
+            "empty": not plan.actions,
+            "layout": plain(plan.layout),
+            "checkpoint": listing_json(plan.listing),
+            "verify_mode": plan.verify_mode,
+            "placement": plain(plan.placement),
+            "cache": {"key": plan.cache_key.name, "factors": plain(plan.cache_key.factors), "path": plan.cache_dir},
+            "model_path": plan.model_path,
+            "launch": plain(plan.launch),
+            "phases": [_phase_json(p) for p in plan.phases],
+            "warnings": list(plan.warnings),
+            "gaps": plain(plan.gaps),
+        },
+    )
+
+
+def listing_json(listing: Listing) -> dict[str, Any]:
+    """Return what a listing says, without its files (each action carries its own)."""
+    return {
+        "repo": listing.repo,
+        "revision": listing.revision,
+        "commit": listing.commit,
+        "files": len(listing.files),
+        "size_bytes": listing.size_bytes,
+        "skipped": [{"path": path, "reason": reason} for path, reason in listing.skipped],
+        "origin": listing.origin,
+    }
+
+
+def boot_document(report: BootReport) -> Document:
+    """Return one boot, whole; `report.saved` reads it back."""
+    return document(
+        "boot",
+        {
+            "boot_id": report.boot_id,
+            "profile": report.profile,
+            "commit": report.commit,
+            "status": report.status,
+            "started_unix_s": report.started_unix_s,
+            "finished_unix_s": report.finished_unix_s,
+            "kernel_start_unix_s": report.kernel_start_unix_s,
+            "ready_unix_s": report.ready_unix_s,
+            "verify_mode": report.verify_mode,
+            "verify_claim": report.verify_claim,
+            "cache_key": report.cache_key,
+            "spans": [span_json(s) for s in report.spans],
+            "outcomes": [outcome_json(o) for o in report.outcomes],
+            "warnings": list(report.warnings),
+            "error": plain(report.error),
+        },
+    )
+
+
+def timeline_document(timeline: Timeline) -> Document:
+    """Return the boot's timeline: spans, critical path, comparison. Times are Unix seconds and seconds."""
+    report = timeline.report
+    return document(
+        "timeline",
+        {
+            "boot_id": report.boot_id,
+            "profile": report.profile,
+            "commit": report.commit,
+            "status": report.status,
+            "verify_claim": report.verify_claim,
+            "start_unix_s": timeline.start_unix_s,
+            "kernel_start_unix_s": report.kernel_start_unix_s,
+            "started_unix_s": report.started_unix_s,
+            "ready_unix_s": report.ready_unix_s,
+            "end_unix_s": timeline.end_unix_s,
+            "total_s": timeline.total_s,
+            "spans": [{**span_json(s), "critical": timeline.is_critical(s)} for s in timeline.spans],
+            "critical_path": [step_json(s) for s in timeline.critical],
+            "longest": [step_json(s) for s in timeline.longest[:5]],
+            "next_boot_saves_s": timeline.next_boot_saves_s,
+            "comparison": _comparison_json(timeline.comparison),
+            "warnings": list(report.warnings),
+            "error": plain(report.error),
+        },
+    )
+
+
+def span_json(span: Span) -> dict[str, Any]:
+    """Return a span with its length."""
+    return {**plain(span), "seconds": span.seconds}
+
+
+def step_json(step: Step) -> dict[str, Any]:
+    """Return a step of the critical path with its length."""
+    return {**plain(step), "seconds": step.seconds}
+
+
+def outcome_json(outcome: Outcome) -> dict[str, Any]:
+    """Return what became of one action."""
+    return dict(plain(outcome))
+
+
+def _comparison_json(comparison: Comparison | None) -> dict[str, Any] | None:
+    if comparison is None:
+        return None
+    return {
+        "boots": comparison.boots,
+        "total_s": comparison.total_s,
+        "median_s": comparison.median_s,
+        "p95_s": comparison.p95_s,
+        "phases": [{**plain(c), "slower_s": c.slower_s} for c in comparison.phases],
+        "regression": plain(comparison.regression),
+    }
+
+
+def _phase_json(phase: Phase) -> dict[str, Any]:
+    return {
+        "name": phase.name,
+        "after": list(phase.after),
+        "note": phase.note,
+        "actions": [_action_json(a) for a in phase.actions],
+    }
+
+
+def _action_json(action: Action) -> dict[str, Any]:
+    body = plain(action)
+    body.pop("listing", None)  # said once, by the plan's `checkpoint`
+    body.pop("launch", None)
+    return {"type": _kebab(type(action).__name__), "title": describe(action), **body}
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()

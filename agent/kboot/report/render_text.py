@@ -1,0 +1,71 @@
+"""How does a result read on a terminal? Layout that every text renderer shares. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from kboot.errors import KbootError
+
+WIDTH = 80
+"""Columns a text is laid out for when nothing says more; no line of kboot's own words is longer."""
+
+Style = Literal["strong", "faint", "good", "warn", "bad"]
+Paint = Callable[[str, Style], str]
+"""Colours a piece of text after it has been laid out; must not change what is visible of it."""
+
+
+def no_paint(text: str, style: Style) -> str:  # noqa: ARG001  (the signature is Paint's)
+    """Leave the text as it is."""
+    return text
+
+
+def table(rows: Iterable[Sequence[str]], indent: int = 2, gap: int = 2, width: int = WIDTH) -> list[str]:
+    """Return rows in aligned columns; the last column wraps under itself at `width`."""
+    cells = [list(r) for r in rows]
+    if not cells:
+        return []
+    columns = max(len(r) for r in cells)
+    cells = [r + [""] * (columns - len(r)) for r in cells]
+    widths = [max(len(r[c]) for r in cells) for c in range(columns - 1)]
+    lines = []
+    for row in cells:
+        head = "".join(f"{text:<{size}}{' ' * gap}" for text, size in zip(row, widths, strict=False))
+        lines += wrap(row[-1], " " * indent + head, width)
+    return lines
+
+
+def wrap(text: str, head: str = "", width: int = WIDTH) -> list[str]:
+    """Return text broken at blanks to `width`, the first line after `head`, the others under its end.
+
+    Words longer than a line (paths, URLs, command lines) are kept whole: they are there to be copied.
+    """
+    indent = len(head) if len(head) <= width * 2 // 3 else 6
+    if len(head) > width * 2 // 3 and len(head) + len(text) > width:
+        return [head.rstrip(), *wrap(text, " " * indent, width)]
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=head,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.rstrip() for line in lines] or [head.rstrip()]
+
+
+def join(lines: Iterable[str]) -> str:
+    """Return lines as one text, without blank lines at its ends."""
+    return "\n".join(lines).strip("\n")
+
+
+def error_text(error: KbootError, width: int = WIDTH, paint: Paint = no_paint) -> str:
+    """Return an error as it is printed: code, what was seen and wanted, where, and what to do next."""
+    lines = [f"{paint('error:', 'bad')} {paint(error.code, 'strong')}"]
+    lines += wrap(error.message, "  ", width)
+    for place in error.where:
+        lines += wrap(place, "  ", width)
+    if error.hint:
+        lines += wrap(error.hint, "hint: ", width)
+    return join(lines)

@@ -1,0 +1,190 @@
+"""What is kept of a boot, while it runs and afterwards? Files that a crash leaves whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kboot.errors import (
+    ActionFailed,
+    DoesNotFit,
+    ExitStatus,
+    FactMissing,
+    KbootError,
+    LicenseNotAccepted,
+    NotReady,
+    ProfileError,
+    SourceError,
+    UsageError,
+    VerificationFailed,
+)
+from kboot.host.files import atomic_write, list_names, make_dirs, read_small, remove
+from kboot.host.paths import Paths
+from kboot.report.progress import ProgressView
+from kboot.report.render_json import boot_document, document, plain
+from kboot.report.types import BootReport, Outcome, Span
+
+KEPT_BOOTS = 200
+_LIMIT_BYTES = 64 << 20
+_ERRORS: Mapping[int, type[KbootError]] = {
+    int(kind.status): kind
+    for kind in (
+        UsageError,
+        ProfileError,
+        FactMissing,
+        VerificationFailed,
+        ActionFailed,
+        NotReady,
+        DoesNotFit,
+        LicenseNotAccepted,
+        SourceError,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBoot:
+    """A boot under way, as its process wrote it down. progress: a ProgressView as JSON has it.
+
+    process: what tells that process from a later one of the same number (its start, in clock ticks).
+    """
+
+    boot_id: str
+    profile: str
+    pid: int
+    process: str
+    started_unix_s: float
+    updated_unix_s: float
+    progress: Mapping[str, Any]
+
+
+def save_report(report: BootReport, paths: Paths) -> Path:
+    """Keep the report in the history (KEPT_BOOTS of them) and as the last boot; return its file.
+
+    Raises:
+        KbootError: a folder or file cannot be written.
+    """
+    text = _encode(boot_document(report))
+    make_dirs(paths.history)
+    make_dirs(paths.runtime)
+    path = paths.history / _name(report)
+    atomic_write(path, text)
+    atomic_write(paths.boot, text)
+    for name in _history(paths)[KEPT_BOOTS:]:
+        remove(paths.history / name)
+    return path
+
+
+def load_reports(paths: Paths, limit: int) -> tuple[BootReport, ...]:
+    """Return the newest reports, newest first; files that are not reports are left out."""
+    found: list[BootReport] = []
+    for name in _history(paths):
+        if len(found) >= limit:
+            break
+        report = _load(paths.history / name)
+        if isinstance(report, BootReport):
+            found.append(report)
+    return tuple(found)
+
+
+def write_progress(running: RunningBoot, paths: Paths) -> None:
+    """Write down where the running boot stands.
+
+    Raises:
+        KbootError: the runtime folder cannot be written.
+    """
+    make_dirs(paths.runtime)
+    atomic_write(paths.boot, _encode(document("boot-progress", plain(running))))
+
+
+def read_boot(paths: Paths) -> RunningBoot | BootReport | None:
+    """Return the running or last boot of this kernel; None when there is none, or nothing readable."""
+    return _load(paths.boot)
+
+
+def progress_json(view: ProgressView) -> dict[str, Any]:
+    """Return a view for RunningBoot.progress."""
+    return dict(plain(view))
+
+
+def report_from_json(doc: Mapping[str, Any]) -> BootReport:
+    """Return the report a boot document holds.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not such a document.
+    """
+    return BootReport(
+        boot_id=str(doc["boot_id"]),
+        profile=str(doc["profile"]),
+        commit=str(doc["commit"]),
+        status=doc["status"],
+        started_unix_s=float(doc["started_unix_s"]),
+        finished_unix_s=float(doc["finished_unix_s"]),
+        kernel_start_unix_s=_optional(doc["kernel_start_unix_s"]),
+        ready_unix_s=_optional(doc["ready_unix_s"]),
+        verify_mode=str(doc["verify_mode"]),
+        verify_claim=str(doc["verify_claim"]),
+        cache_key=str(doc["cache_key"]),
+        spans=tuple(_span(s) for s in doc["spans"]),
+        outcomes=tuple(_outcome(o) for o in doc["outcomes"]),
+        warnings=tuple(str(w) for w in doc["warnings"]),
+        error=_error(doc["error"]),
+    )
+
+
+def _load(path: Path) -> RunningBoot | BootReport | None:
+    try:
+        doc = json.loads(read_small(path, _LIMIT_BYTES))
+        if doc["kind"] == "boot":
+            return report_from_json(doc)
+        if doc["kind"] == "boot-progress":
+            return RunningBoot(**{name: doc[name] for name in RunningBoot.__slots__})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return None
+
+
+def _history(paths: Paths) -> list[str]:
+    """Return the names of kept reports, newest first."""
+    try:
+        return [name for name in reversed(list_names(paths.history)) if name.endswith(".json")]
+    except OSError:
+        return []
+
+
+def _name(report: BootReport) -> str:
+    moment = datetime.fromtimestamp(report.started_unix_s, UTC).strftime("%Y%m%dT%H%M%S.%f")
+    profile = re.sub(r"[^A-Za-z0-9._-]", "_", report.profile)
+    return f"{moment}-{profile}.json"
+
+
+def _encode(doc: Mapping[str, Any]) -> bytes:
+    return json.dumps(doc, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _optional(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _span(doc: Mapping[str, Any]) -> Span:
+    return Span(**{name: doc[name] for name in Span.__slots__})
+
+
+def _outcome(doc: Mapping[str, Any]) -> Outcome:
+    fields = {name: doc[name] for name in Outcome.__slots__}
+    return Outcome(**{**fields, "error": _error(fields["error"])})
+
+
+def _error(doc: Mapping[str, Any] | None) -> KbootError | None:
+    if doc is None:
+        return None
+    kind = _ERRORS.get(int(doc["status"]), KbootError)
+    error = kind(str(doc["code"]), str(doc["message"]), where=tuple(doc["where"]), hint=doc["hint"])
+    if int(doc["status"]) in {int(s) for s in ExitStatus}:
+        error.status = ExitStatus(int(doc["status"]))
+    return error

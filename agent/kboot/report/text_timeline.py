@@ -1,0 +1,142 @@
+"""How does a boot read at 80 columns: bars on one clock, what it waited for, and how it compares? Pure."""
+
+from __future__ import annotations
+
+from kboot.report.render_text import WIDTH, Paint, Style, error_text, join, no_paint, wrap
+from kboot.report.timeline import SLACK_S, Comparison, PhaseChange, Step, Timeline, ticks
+from kboot.report.types import BootReport, Span
+from kboot.report.units import shorten, show_bytes, show_rate, show_seconds, show_time
+
+_LANES = (("machine", "before kboot"), ("kboot", "kboot"), ("engine", "engine"))
+_NAME, _SECONDS, _BYTES, _RATE = 18, 11, 8, 9
+_LEAST_BAR = 16
+_LONGEST_SHOWN = 3
+_STYLE_OF: dict[str, Style] = {"done": "good", "degraded": "warn", "failed": "bad", "interrupted": "bad"}
+
+
+def timeline_text(
+    timeline: Timeline, *, width: int = WIDTH, paint: Paint = no_paint, usd_per_hour: float | None = None
+) -> str:
+    """Return the timeline for a terminal; usd_per_hour: what this node costs, to price the wait."""
+    bar = max(_LEAST_BAR, width - _NAME - _SECONDS - _BYTES - _RATE - 8)
+    lines = [*headline(timeline, width, paint), ""]
+    for lane, title in _LANES:
+        spans = [s for s in timeline.spans if s.lane == lane]
+        if spans:
+            lines += [paint(title, "faint"), *(_row(timeline, s, bar, paint) for s in spans)]
+    lines += [_axis(timeline.total_s, bar), ""]
+    lines += summary(timeline, width, usd_per_hour)
+    if timeline.report.error is not None:
+        lines += ["", error_text(timeline.report.error, width, paint)]
+    return join(lines)
+
+
+def headline(timeline: Timeline, width: int = WIDTH, paint: Paint = no_paint) -> list[str]:
+    """Return what was booted, how it ended and what was proven of the bytes."""
+    report = timeline.report
+    lines = [f"{paint(f'boot of {report.profile}', 'strong')}: {paint(_ending(timeline), _STYLE_OF[report.status])}"]
+    commit = f"commit {report.commit[:12]}, " if report.commit else ""
+    lines += wrap(f"{commit}started {show_time(report.started_unix_s)}, boot {report.boot_id[:8]}", "  ", width)
+    if report.verify_claim:
+        lines += wrap(report.verify_claim, "  ", width)
+    return lines
+
+
+def summary(timeline: Timeline, width: int = WIDTH, usd_per_hour: float | None = None) -> list[str]:
+    """Return what took longest, what the next boot saves, the price of the wait, the comparison and warnings."""
+    lines: list[str] = []
+    for number, step in enumerate(_worth_naming(timeline), 1):
+        lines += wrap(_step_words(step, timeline.total_s), "longest   " if number == 1 else " " * 10, width)
+    if timeline.next_boot_saves_s > SLACK_S:
+        saves = f"about {show_seconds(timeline.next_boot_saves_s)}: what was fetched now is on the disk"
+        lines += wrap(saves, "next boot saves ", width)
+    if usd_per_hour is not None:
+        cost = f"${usd_per_hour * timeline.total_s / 3600:,.2f} at ${usd_per_hour:,.2f} an hour"
+        lines += wrap(cost, "the wait cost ", width)
+    lines += _comparison_lines(timeline.comparison, width)
+    for warning in timeline.report.warnings:
+        lines += wrap(warning, "warning   ", width)
+    return lines
+
+
+def _ending(timeline: Timeline) -> str:
+    report = timeline.report
+    total = show_seconds(timeline.total_s)
+    match report.status:
+        case "done" | "degraded":
+            word = "ready to serve" if report.ready_unix_s is not None else "prepared"
+            return f"{word} in {total}{'' if report.status == 'done' else ', degraded'}"
+        case _:
+            return f"{report.status} after {total}"
+
+
+def _row(timeline: Timeline, span: Span, bar: int, paint: Paint) -> str:
+    critical = timeline.is_critical(span)
+    name = f"{'*' if critical else ' '} {shorten(span.name, _NAME):<{_NAME}}"
+    drawn = draw_bar(span.start_unix_s - timeline.start_unix_s, span.seconds, timeline.total_s, bar, critical)
+    size = show_bytes(span.size_bytes) if span.size_bytes else ""
+    rate = show_rate(span.size_bytes, span.seconds)
+    style: Style = "bad" if span.status == "failed" else "strong" if critical else "faint"
+    numbers = f"{show_seconds(span.seconds):>{_SECONDS}} {size:>{_BYTES}} {rate:>{_RATE}}"
+    return f"{name} {paint(drawn, style)} {_status_mark(span, numbers)}".rstrip()
+
+
+def _status_mark(span: Span, numbers: str) -> str:
+    return numbers if span.status in ("done", "") else f"{numbers.rstrip()} {span.status}"
+
+
+def draw_bar(start_s: float, seconds: float, total_s: float, cells: int, critical: bool) -> str:
+    """Return a bar of `cells` characters; a span that has a length is at least one cell wide."""
+    if total_s <= 0:
+        return " " * cells
+    begin = min(cells - 1, max(0, int(start_s / total_s * cells)))
+    stop = min(cells, max(begin + 1, round((start_s + seconds) / total_s * cells)))
+    fill = "█" if critical else "░"
+    return " " * begin + fill * (stop - begin) + " " * (cells - stop)
+
+
+def _axis(total_s: float, bar: int) -> str:
+    marks = [" "] * (bar + 8)
+    for tick in ticks(total_s, 4):
+        place = int(tick / total_s * bar) if total_s > 0 else 0
+        label = f"{tick:g} s" if total_s < 180 else f"{tick / 60:g} min"
+        if all(c == " " for c in marks[place : place + len(label)]):
+            marks[place : place + len(label)] = label
+    return f"  {'* critical path':<{_NAME}} {''.join(marks)}".rstrip()
+
+
+def _worth_naming(timeline: Timeline) -> tuple[Step, ...]:
+    return tuple(s for s in timeline.longest[:_LONGEST_SHOWN] if s.seconds > SLACK_S)
+
+
+def _step_words(step: Step, total_s: float) -> str:
+    part = f"{100 * step.seconds / total_s:.0f} %" if total_s > 0 else ""
+    kind = " (waiting)" if step.kind == "wait" else ""
+    return f"{show_seconds(step.seconds)} {step.name}{kind}, {part} of the boot"
+
+
+def _comparison_lines(comparison: Comparison | None, width: int) -> list[str]:
+    if comparison is None:
+        return []
+    boots = "1 earlier boot" if comparison.boots == 1 else f"{comparison.boots} earlier boots"
+    median = f"median {show_seconds(comparison.median_s)}, p95 {show_seconds(comparison.p95_s)} of {boots}"
+    lines = wrap(f"{show_seconds(comparison.total_s)} from kboot's start; {median}", "compared  ", width)
+    if comparison.regression is not None:
+        lines += wrap(_change_words(comparison.regression), "slower by ", width)
+    return lines
+
+
+def _change_words(change: PhaseChange) -> str:
+    now, before = show_seconds(change.seconds), show_seconds(change.median_s)
+    return f"{show_seconds(change.slower_s)} in {change.name}: {now}, median {before}"
+
+
+def history_text(reports: tuple[BootReport, ...], width: int = WIDTH) -> str:
+    """Return one line a boot, newest first."""
+    return join(shorten(_history_line(r), width) for r in reports)
+
+
+def _history_line(report: BootReport) -> str:
+    end = report.finished_unix_s if report.ready_unix_s is None else report.ready_unix_s
+    total = show_seconds(end - report.started_unix_s)
+    return f"{show_time(report.started_unix_s)}  {report.status:<11}  {total:>11}  {report.profile}"

@@ -1,0 +1,248 @@
+"""Where did the boot's time go, what waited for what, and how does it compare with earlier boots? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kboot.report.types import BootReport, Span
+
+SLACK_S = 0.05
+"""Two instants closer than this are one: phases are stamped by different threads, engine logs by their reader."""
+_SLOWER_BY = 0.2
+_SLOWER_BY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One stretch of the critical path. kind wait: nothing that has a name ran, `name` says between what."""
+
+    name: str
+    lane: str
+    kind: Literal["span", "wait"]
+    start_unix_s: float
+    end_unix_s: float
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return self.end_unix_s - self.start_unix_s
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChange:
+    """One phase now and in the median of the earlier boots."""
+
+    name: str
+    lane: str
+    seconds: float
+    median_s: float
+
+    @property
+    def slower_s(self) -> float:
+        """Seconds more than the median; negative where faster."""
+        return self.seconds - self.median_s
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """This boot against earlier ones of the same profile.
+
+    phases: those in both, largest loss first. regression: the phase that explains a boot slower than its median by
+    more than a fifth and a second; None where it is not slower, or no phase is.
+    """
+
+    boots: int
+    total_s: float
+    median_s: float
+    p95_s: float
+    phases: tuple[PhaseChange, ...]
+    regression: PhaseChange | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One boot laid out on one clock.
+
+    start: of the earliest span. end: when the engine answered, else when the boot ended.
+    critical: steps whose lengths sum to end - start, in order. longest: the same, longest first.
+    next_boot_saves_s: time of the critical path that went into bytes which are on the disk now.
+    """
+
+    report: BootReport
+    start_unix_s: float
+    end_unix_s: float
+    spans: tuple[Span, ...]
+    critical: tuple[Step, ...]
+    next_boot_saves_s: float
+    comparison: Comparison | None
+
+    @property
+    def total_s(self) -> float:
+        """From the first instant known to the answer."""
+        return self.end_unix_s - self.start_unix_s
+
+    @property
+    def longest(self) -> tuple[Step, ...]:
+        """Steps of the critical path, longest first."""
+        return tuple(sorted(self.critical, key=lambda s: (-s.seconds, s.start_unix_s)))
+
+    def is_critical(self, span: Span) -> bool:
+        """Return whether a stretch of this span is on the critical path."""
+        return any(
+            s.kind == "span"
+            and (s.name, s.lane) == (span.name, span.lane)
+            and s.start_unix_s < span.end_unix_s
+            and span.start_unix_s < s.end_unix_s
+            for s in self.critical
+        )
+
+
+def make_timeline(report: BootReport, earlier: Sequence[BootReport] = ()) -> Timeline:
+    """Return the boot laid out; `earlier`: boots to compare with, any order, this one and other profiles left out."""
+    spans = tuple(sorted(report.spans, key=lambda s: (s.start_unix_s, s.end_unix_s, s.name)))
+    start, end = bounds(report)
+    critical = critical_path(spans, start, end)
+    saves = sum(s.seconds for s in critical if s.kind == "span" and s.lane == "kboot" and s.name == "fetch")
+    return Timeline(report, start, end, spans, critical, saves, compare(report, earlier))
+
+
+def bounds(report: BootReport) -> tuple[float, float]:
+    """Return the first instant known and when the engine answered (else when the boot ended)."""
+    start = min([report.started_unix_s, *(s.start_unix_s for s in report.spans)])
+    end = report.finished_unix_s if report.ready_unix_s is None else report.ready_unix_s
+    return start, max(start, end)
+
+
+def critical_path(spans: Sequence[Span], start_unix_s: float, end_unix_s: float) -> tuple[Step, ...]:
+    """Return what the end waited for, step by step back to the start.
+
+    1. Stand at the end. 2. Of the spans that began before here, take the one that ended last; one that was still
+    running here did not hold anything up, unless nothing else had ended. 3. The time between its end and here is a
+    wait without a name. 4. Stand at its start and go on. A span that others of its lane or the engine's divide
+    (`serve`, `init engine`) counts only through its parts.
+    """
+    leaves = [s for s in spans if not _is_divided(s, spans) and s.seconds > 0]
+    steps: list[Step] = []
+    here, after = end_unix_s, "end"
+    while here > start_unix_s + SLACK_S:
+        span = _blocker(leaves, here)
+        if span is None:
+            steps.append(Step(f"before {after}", "machine", "wait", start_unix_s, here))
+            break
+        stop = min(span.end_unix_s, here)
+        if here - stop > SLACK_S:
+            steps.append(Step(_wait_name(spans, span.name, after, stop, here), span.lane, "wait", stop, here))
+        else:
+            stop = here
+        begin = max(start_unix_s, span.start_unix_s)
+        steps.append(Step(span.name, span.lane, "span", begin, stop))
+        here, after = begin, span.name
+    return tuple(reversed(steps))
+
+
+def compare(report: BootReport, earlier: Sequence[BootReport]) -> Comparison | None:
+    """Return this boot against earlier good ones of its profile; None where there is none or this one failed."""
+    same = [b for b in earlier if b.profile == report.profile and _key(b) != _key(report) and _is_good(b, report)]
+    if not same or not _is_good(report, report):
+        return None
+    totals = sorted(_total_s(b) for b in same)
+    median_s, total_s = percentile(totals, 0.5), _total_s(report)
+    phases = tuple(sorted(_changes(report, same), key=lambda c: (-c.slower_s, c.name)))
+    worst = phases[0] if phases and phases[0].slower_s > SLACK_S else None
+    slower = total_s - median_s > max(_SLOWER_BY_S, _SLOWER_BY * median_s)
+    return Comparison(len(same), total_s, median_s, percentile(totals, 0.95), phases, worst if slower else None)
+
+
+def percentile(values: Sequence[float], fraction: float) -> float:
+    """Return the value that `fraction` of the values do not exceed, interpolated; `values` sorted, not empty."""
+    place = (len(values) - 1) * fraction
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (place - low)
+
+
+def rows(spans: Sequence[Span]) -> tuple[tuple[Span, ...], ...]:
+    """Return the spans in as few rows as it takes that no two of a row overlap, in order of start."""
+    packed: list[list[Span]] = []
+    for span in sorted(spans, key=lambda s: (s.start_unix_s, -s.end_unix_s, s.name)):
+        row = next((r for r in packed if r[-1].end_unix_s <= span.start_unix_s), None)
+        if row is None:
+            packed.append([span])
+        else:
+            row.append(span)
+    return tuple(tuple(r) for r in packed)
+
+
+def ticks(total_s: float, most: int) -> tuple[float, ...]:
+    """Return round numbers from 0 to at most total_s, at most `most` + 1 of them, evenly spaced."""
+    if total_s <= 0:
+        return (0.0,)
+    sizes = [m * 10.0**e for e in range(-3, 7) for m in (1, 2, 5)]
+    sizes += [60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0]
+    step = next((s for s in sorted(sizes) if total_s / s <= most), total_s)
+    return tuple(i * step for i in range(int(total_s / step + 1e-9) + 1))
+
+
+def _is_divided(span: Span, spans: Sequence[Span]) -> bool:
+    """Return whether other spans are parts of this one: the engine's of `serve`, an engine phase's of another."""
+    lanes = {"engine"} if span.lane == "engine" or span.name == "serve" else set[str]()
+    return any(
+        o.lane in lanes
+        and o is not span
+        and o.start_unix_s >= span.start_unix_s - SLACK_S
+        and o.end_unix_s <= span.end_unix_s + SLACK_S
+        and (o.seconds < span.seconds - SLACK_S or o.lane != span.lane)
+        for o in spans
+    )
+
+
+def _blocker(leaves: Sequence[Span], here: float) -> Span | None:
+    """Return the span that the instant `here` waited for."""
+    began = [s for s in leaves if s.start_unix_s < here - 1e-9]
+    ended = [s for s in began if s.end_unix_s <= here + SLACK_S]
+    if ended:
+        return max(ended, key=lambda s: (s.end_unix_s, s.seconds, s.name))
+    return max(began, key=lambda s: (s.start_unix_s, s.name), default=None)
+
+
+def _wait_name(spans: Sequence[Span], before: str, after: str, start: float, end: float) -> str:
+    """Return a name for a stretch in which no leaf ran: by the divided span around it, else by its neighbours."""
+    middle = (start + end) / 2
+    around = [s for s in spans if s.start_unix_s <= middle <= s.end_unix_s and s.name not in (before, after)]
+    if around:
+        return f"{min(around, key=lambda s: s.seconds).name}, no step named"
+    return f"between {before} and {after}"
+
+
+def _key(boot: BootReport) -> tuple[str, float]:
+    """Return what tells two boots apart: the kernel's boot id alone is shared by restarts of the unit."""
+    return boot.boot_id, boot.started_unix_s
+
+
+def _is_good(boot: BootReport, like: BootReport) -> bool:
+    served = (boot.ready_unix_s is None) == (like.ready_unix_s is None)
+    return boot.status in ("done", "degraded") and served
+
+
+def _total_s(boot: BootReport) -> float:
+    """Return kboot's own start to the answer: machine stages differ between a power-on and a restart of the unit."""
+    return bounds(boot)[1] - boot.started_unix_s
+
+
+def _length_of(boot: BootReport) -> dict[tuple[str, str], float]:
+    lengths: dict[tuple[str, str], float] = {}
+    for span in boot.spans:
+        lengths[(span.lane, span.name)] = lengths.get((span.lane, span.name), 0.0) + span.seconds
+    return lengths
+
+
+def _changes(report: BootReport, earlier: Sequence[BootReport]) -> list[PhaseChange]:
+    lengths = [_length_of(b) for b in earlier]
+    changes = []
+    for (lane, name), seconds in _length_of(report).items():
+        before = sorted(each[(lane, name)] for each in lengths if (lane, name) in each)
+        if before:
+            changes.append(PhaseChange(name, lane, seconds, percentile(before, 0.5)))
+    return changes
