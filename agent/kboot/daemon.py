@@ -1,0 +1,319 @@
+"""How does a node get ready and stay so? Boot once, tell systemd how it goes, then wait for requests and signals.
+
+One thread works (a boot), the main thread waits in `Inbox.wait`. While a boot makes progress, systemd is asked for more
+time and its watchdog is fed; a boot that stands still is not defended, so systemd ends it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
+from kboot.events import Emit, Notice
+from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.files import lock_file, make_dirs
+from kboot.host.inbox import Asked, Inbox, Signalled, Woken
+from kboot.host.notify import Notifier, own_notifier
+from kboot.host.paths import Paths
+from kboot.host.types import Host
+from kboot.profile.types import Profile
+from kboot.report.progress import PhaseView, Tracker, summarize
+from kboot.report.types import BootReport
+from kboot.report.units import show_seconds
+
+Prepare = Callable[[Emit, threading.Event], BootReport]
+"""Prepares the node once: emits what happens, ends early when the event is set."""
+
+State = Literal["preparing", "waiting", "ready", "degraded", "stopping"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How patient the daemon is.
+
+    stall_s: a boot without any progress for so long is given up (by systemd, which gets no more signs of life).
+    retry_s, retry_max_s: first and longest pause before another try at something transient; the pause doubles.
+    give_up_s: a boot that failed for transient reasons for so long ends the process with its status.
+    tick_s: how often progress is reported while a boot runs. stop_s: how long a boot may take to stop.
+    """
+
+    stall_s: float = 300.0
+    retry_s: float = 5.0
+    retry_max_s: float = 120.0
+    give_up_s: float = 3600.0
+    tick_s: float = 5.0
+    stop_s: float = 30.0
+
+
+def is_transient(error: KbootError) -> bool:
+    """Return whether the same boot may succeed later without anybody changing anything."""
+    return isinstance(error, SourceError) and error.retry
+
+
+def judge(result: BootReport | KbootError | None, record_exists: bool) -> KbootError | None:
+    """Return why the node is not ready after a boot; None when it is. result None: the boot crashed."""
+    match result:
+        case None:
+            return _Crashed("boot-crashed", "the boot ended with an unexpected exception; its traceback is in the log")
+        case KbootError():
+            return result
+        case BootReport(status="done" | "degraded"):
+            if record_exists:
+                return None
+            return ActionFailed("no-handoff-record", "the boot ended well but left no hand-off record")
+        case BootReport():
+            return result.error or ActionFailed("boot-failed", f"the boot ended as {result.status}")
+
+
+class _Crashed(KbootError):
+    status = ExitStatus.BUG
+
+
+@dataclass(slots=True)
+class _Work:
+    """One boot in its thread. result is set before `inbox.wake()`; it stays None when the thread crashed."""
+
+    thread: threading.Thread
+    stop: threading.Event
+    tracker: Tracker
+    result: BootReport | KbootError | None = None
+
+
+@dataclass(slots=True)
+class Daemon:
+    """The waiting half. `serve` returns the process's exit status."""
+
+    profile_name: str
+    prepare: Prepare
+    record: Path
+    inbox: Inbox
+    notifier: Notifier
+    forward: Emit
+    timing: Timing = field(default_factory=Timing)
+    _state: State = "preparing"
+    _work: _Work | None = None
+    _error: KbootError | None = None
+    _phases: tuple[PhaseView, ...] = ()
+    _started_unix_s: float = field(default_factory=unix_s)
+    _attempt: int = 0
+    _failing_since_s: float | None = None
+    _retry_at_s: float = 0.0
+    _seen_moved: int = -1
+    _moved_at_s: float = field(default_factory=monotonic_s)
+    _was_ready: bool = False
+    _again: bool = False
+
+    def serve(self) -> int:
+        """Prepare the node, then react until a signal or a permanent error ends it."""
+        self._begin()
+        while True:
+            for message in self.inbox.wait(self._patience_s()):
+                match message:
+                    case Signalled(name="SIGHUP"):
+                        self._reload()
+                    case Signalled():
+                        return self._stop(message.name)
+                    case Asked():
+                        message.reply(self.answer(message.request))
+                    case Woken():
+                        pass
+            status = self._advance()
+            if status is not None:
+                return status
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the document a client gets for one request."""
+        if request.get("ask") == "status":
+            return self.status_document()
+        error = ActionFailed("unknown-request", f'asked for {request.get("ask")!r}, known is "status"')
+        return {"schema": 1, "kind": "error", "error": error.to_json()}
+
+    def status_document(self) -> dict[str, Any]:
+        """Return what `kboot status --json` prints for a running daemon."""
+        phases = self._work.tracker.phases() if self._work else self._phases
+        wait_s = max(0.0, self._retry_at_s - monotonic_s()) if self._state == "waiting" else None
+        return {
+            "schema": 1,
+            "kind": "status",
+            "profile": self.profile_name,
+            "state": self._state,
+            "text": self._text(),
+            "started_unix_s": self._started_unix_s,
+            "attempt": self._attempt,
+            "retry_in_s": wait_s,
+            "record": str(self.record),
+            "error": self._error.to_json() if self._error else None,
+            "phases": [
+                {
+                    "name": p.name,
+                    "status": p.status,
+                    "done_bytes": p.done_bytes,
+                    "total_bytes": p.total_bytes,
+                    "files_done": p.files_done,
+                }
+                for p in phases
+            ],
+        }
+
+    def _begin(self) -> None:
+        """Start a boot in its own thread."""
+        self._attempt += 1
+        self._state = "preparing"
+        self._seen_moved = -1
+        stop, tracker = threading.Event(), Tracker(self.forward)
+        work = _Work(threading.Thread(target=lambda: self._run(work), name="boot", daemon=True), stop, tracker)
+        self._work = work
+        self._beat()
+        work.thread.start()
+
+    def _run(self, work: _Work) -> None:
+        try:
+            work.result = self.prepare(work.tracker.emit, work.stop)
+        except KbootError as exc:
+            work.result = exc
+        finally:
+            self.inbox.wake()
+
+    def _advance(self) -> int | None:
+        """Look at the boot and the clock; return a status when the process must end."""
+        if self._work and not self._work.thread.is_alive():
+            return self._finish(self._work)
+        if self._state == "waiting" and monotonic_s() >= self._retry_at_s:
+            self._begin()
+        else:
+            self._beat()
+        return None
+
+    def _finish(self, work: _Work) -> int | None:
+        self._work, self._phases = None, work.tracker.phases()
+        error = judge(work.result, self.record.exists())
+        degraded = isinstance(work.result, BootReport) and work.result.status == "degraded"
+        if error is None:
+            self._settle(None, "degraded" if degraded else "ready")
+        elif is_transient(error) and not self._gave_up():
+            self._wait(error)
+        elif self._was_ready:
+            self._settle(error, "degraded")  # the record of the last good boot still holds; serving goes on
+        else:
+            self._error = error
+            self.notifier.stopping(f"{error.code}: {error.message}")
+            raise error
+        if self._again and self._state != "waiting":
+            self._again = False
+            self._reload()
+        return None
+
+    def _settle(self, error: KbootError | None, state: Literal["ready", "degraded"]) -> None:
+        self._state, self._error, self._was_ready = state, error, True
+        self._attempt, self._failing_since_s = 0, None
+        self.notifier.ready(self._text())
+
+    def _wait(self, error: KbootError) -> None:
+        """Sleep, longer each time, before the next try; to systemd that is honest work, for a bounded time."""
+        pause_s = min(self.timing.retry_max_s, self.timing.retry_s * 2 ** (self._attempt - 1))
+        if isinstance(error, SourceError):
+            self.forward(Notice("boot.waits", f"{error.code}: {error.message}; next try in {show_seconds(pause_s)}"))
+        self._state, self._error = "waiting", error
+        self._retry_at_s = monotonic_s() + pause_s
+        self.notifier.extend(pause_s + self.timing.stall_s)
+        self.notifier.status(self._text())
+
+    def _gave_up(self) -> bool:
+        now_s = monotonic_s()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        return now_s - self._failing_since_s >= self.timing.give_up_s
+
+    def _reload(self) -> None:
+        """Read the profile again and boot again; on a node that is already right that changes nothing."""
+        if self._work:
+            self._again = True
+            return
+        if self._was_ready:
+            self.notifier.reloading("reading the profile again")
+        self._begin()
+
+    def _stop(self, signal_name: str) -> int:
+        self._state = "stopping"
+        self.notifier.stopping(f"stopping on {signal_name}")
+        if self._work:
+            self._work.stop.set()
+            self.notifier.extend(self.timing.stop_s + 5.0)
+            self._work.thread.join(self.timing.stop_s)
+        return ExitStatus.INTERRUPTED if signal_name == "SIGINT" else ExitStatus.DONE
+
+    def _beat(self) -> None:
+        """Tell systemd that we live, as far as it is true."""
+        now_s = monotonic_s()
+        if not self._work:
+            self.notifier.watchdog()
+            return
+        moved = self._work.tracker.moved
+        if moved != self._seen_moved:
+            self._seen_moved, self._moved_at_s = moved, now_s
+            self.notifier.extend(self.timing.stall_s)
+            self.notifier.status(self._text())
+        if now_s - self._moved_at_s < self.timing.stall_s:
+            self.notifier.watchdog()
+
+    def _patience_s(self) -> float:
+        """Return how long nothing needs to be done: an idle daemon wakes for the watchdog only."""
+        limits = [self.notifier.watchdog_s / 2 if self.notifier.watchdog_s else 3600.0]
+        if self._work:
+            limits.append(self.timing.tick_s)
+        if self._state == "waiting":
+            limits.append(max(0.0, self._retry_at_s - monotonic_s()))
+        return min(limits)
+
+    def _text(self) -> str:
+        match self._state:
+            case "preparing":
+                return summarize(self._work.tracker.phases() if self._work else ())
+            case "waiting":
+                return f"waiting to try again: {self._error.message if self._error else ''}"
+            case "ready":
+                return f"ready: {self.profile_name} is prepared"
+            case "degraded":
+                return f"ready, degraded: {self._error.message if self._error else 'see `kboot timeline`'}"
+            case "stopping":
+                return "stopping"
+
+
+def run_daemon(
+    profile_name: str,
+    load: Callable[[], Profile],
+    host: Host,
+    paths: Paths,
+    emit: Emit,
+    notifier: Notifier | None = None,
+    timing: Timing | None = None,
+) -> int:
+    """Run the daemon in this process until it is told to stop; return its exit status.
+
+    load: reads the profile; called before each boot, so that SIGHUP sees what was edited. emit: logs events.
+
+    Raises:
+        KbootError: preparing the node failed for good; its status is the process's.
+        ActionFailed: another daemon runs with these paths ("locked"), or its socket cannot be made.
+    """
+    from kboot.boot import BootOptions, boot
+
+    make_dirs(paths.runtime)
+    with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
+        inbox = Inbox(paths.socket)
+        try:
+            return Daemon(
+                profile_name=profile_name,
+                prepare=lambda tell, stop: boot(load(), host, paths, BootOptions(), tell, stop),
+                record=paths.handoff,
+                inbox=inbox,
+                notifier=notifier or own_notifier(),
+                forward=emit,
+                timing=timing or Timing(),
+            ).serve()
+        finally:
+            inbox.close()
