@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 from kboot.report.text_timeline import headline
-from kboot.report.timeline import Timeline, rows, ticks
+from kboot.report.timeline import Timeline, rows, tick_label, ticks
 from kboot.report.types import Outcome, Span
 from kboot.report.units import shorten, show_bytes, show_rate, show_seconds
 
@@ -101,8 +101,7 @@ def _grid(timeline: Timeline, bottom: float, scale: _Scale) -> Iterable[str]:
     for tick in ticks(timeline.total_s, 8):
         x = scale.x(timeline.start_unix_s + tick)
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 4}" y2="{bottom:.1f}"/>'
-        label = f"{tick:g} s" if timeline.total_s < 180 else f"{tick / 60:g} min"
-        yield _text(x, bottom + 14, label, "quiet", "middle")
+        yield _text(x, bottom + 14, tick_label(tick, timeline.total_s), "quiet", "middle")
 
 
 def _span(timeline: Timeline, span: Span, y: float, scale: _Scale) -> Iterable[str]:
@@ -110,7 +109,7 @@ def _span(timeline: Timeline, span: Span, y: float, scale: _Scale) -> Iterable[s
     left, right = scale.x(span.start_unix_s), scale.x(span.end_unix_s)
     width = max(2.0, right - left)
     kind = "failed" if span.status == "failed" else span.lane
-    numbers = "  ".join(p for p in _numbers(span) if p)
+    numbers = " · ".join(p for p in _numbers(span) if p)
     yield _text(_LEFT - 12, y + 12, shorten(span.name, 24), "", "end")
     yield (
         f'<rect class="{kind}{"" if critical else " slack"}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" '
@@ -172,7 +171,7 @@ def _legend(y: float) -> Iterable[str]:
     yield f'<rect class="kboot" x="24" y="{y - 9:.1f}" width="14" height="10" rx="2"/>'
     yield _text(44, y, "on the critical path", "quiet")
     yield f'<rect class="kboot slack" x="174" y="{y - 9:.1f}" width="14" height="10" rx="2"/>'
-    yield _text(194, y, "had slack", "quiet")
+    yield _text(194, y, "had slack, or is shown by its parts", "quiet")
 
 
 def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kboot.checks.words import count, ranges
+from kboot.checks.words import count
+from kboot.cpulist import format_cpu_list
 from kboot.engines.types import CpuPlacement, Launch, WorkerShare
 from kboot.plan.types import Action, FetchFile, Phase, Plan, VerifyFile, WarmFile, describe
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
@@ -53,8 +54,9 @@ def plan_text(plan: Plan, *, verbose: bool = False, width: int = WIDTH, paint: P
     """Return the plan for a person; verbose: every file, every variable."""
     lines = [*(paint(line, "strong") for line in wrap(_headline(plan), width=width)), ""]
     lines += table(_summary(plan), width=width)
-    for phase in plan.phases:
-        lines += ["", *_phase_lines(phase, verbose, width, paint)]
+    for before, phase in zip((None, *plan.phases), plan.phases, strict=False):
+        close = before is not None and not before.actions and not phase.actions
+        lines += [*([] if close else [""]), *_phase_lines(phase, verbose, width, paint)]
     if verbose or _starts(plan):
         lines += ["", *_launch_lines(plan.launch, verbose, width, paint)]
     lines += _notes("warnings", plan.warnings, width, paint)
@@ -70,7 +72,7 @@ def placement_rows(placement: CpuPlacement) -> list[tuple[str, str]]:
         what = f"{count(size, 'CPU')}, {count(threads, 'thread')} each"
         rows.append((_worker_names(shares), f"{what}: {_cpu_sets(shares)}"))
     if placement.housekeeping:
-        rows.append(("front ends", f"CPUs {ranges(placement.housekeeping)}"))
+        rows.append(("front ends", f"CPUs {format_cpu_list(placement.housekeeping)}"))
     return rows
 
 
@@ -114,6 +116,8 @@ def _phase_lines(phase: Phase, verbose: bool, width: int, paint: Paint) -> list[
     lines = [f"{paint(f'{phase.name:<9}', 'strong')}{_phase_size(phase, groups)}"]
     for group in groups:
         lines += wrap(_group_title(group), "  ", width)
+        if len(group.actions) > 1:
+            lines += wrap(f"{_file_path(group.actions[0])} … {_file_path(group.actions[-1])}", "    ", width)
         lines += wrap(group.reason, "    why: ", width)
         if verbose and len(group.actions) > 1:
             lines += table([(_file_path(a), show_bytes(left_bytes(a))) for a in group.actions], 6, width=width)
@@ -139,10 +143,10 @@ def _alike(action: Action) -> tuple[str, str, str]:
 
 
 def _title(actions: tuple[Action, ...]) -> str:
-    first, last = actions[0], actions[-1]
+    first = actions[0]
     if len(actions) == 1 or not isinstance(first, _FileAction):
         return describe(first)
-    return f"{_VERBS[type(first)]} {count(len(actions), 'file')}, {_file_path(first)} … {_file_path(last)}"
+    return f"{_VERBS[type(first)]} {count(len(actions), 'file')}"
 
 
 def _file_path(action: Action) -> str:
@@ -175,11 +179,11 @@ def _share_kind(share: WorkerShare) -> tuple[int, int, bool]:
 
 
 def _worker_names(shares: Sequence[WorkerShare]) -> str:
-    numbers = ranges(s.worker for s in shares)
+    numbers = format_cpu_list(s.worker for s in shares)
     return f"worker {numbers}" if len(shares) == 1 else f"workers {numbers}"
 
 
 def _cpu_sets(shares: Sequence[WorkerShare]) -> str:
     """Return the CPU sets of workers alike; all the same: once."""
-    sets = [ranges(s.cpus) for s in shares]
+    sets = [format_cpu_list(s.cpus) for s in shares]
     return sets[0] if len(set(sets)) == 1 else " | ".join(sets)

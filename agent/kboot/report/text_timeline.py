@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from kboot.report.render_text import WIDTH, Paint, Style, error_text, join, no_paint, wrap
-from kboot.report.timeline import SLACK_S, Comparison, PhaseChange, Step, Timeline, ticks
+from kboot.report.timeline import SLACK_S, Comparison, PhaseChange, Step, Timeline, tick_label, ticks
 from kboot.report.types import BootReport, Span
 from kboot.report.units import shorten, show_bytes, show_rate, show_seconds, show_time
 
 _LANES = (("machine", "before kboot"), ("kboot", "kboot"), ("engine", "engine"))
-_NAME, _SECONDS, _BYTES, _RATE = 18, 11, 8, 9
+_NAME, _SECONDS, _BYTES, _RATE = 20, 11, 8, 9
 _LEAST_BAR = 16
 _LONGEST_SHOWN = 3
+_WORTH_NAMING = 0.05
+"""Steps below this part of the whole are not what an operator would change."""
 _STYLE_OF: dict[str, Style] = {"done": "good", "degraded": "warn", "failed": "bad", "interrupted": "bad"}
 
 
@@ -75,14 +77,10 @@ def _row(timeline: Timeline, span: Span, bar: int, paint: Paint) -> str:
     name = f"{'*' if critical else ' '} {shorten(span.name, _NAME):<{_NAME}}"
     drawn = draw_bar(span.start_unix_s - timeline.start_unix_s, span.seconds, timeline.total_s, bar, critical)
     size = show_bytes(span.size_bytes) if span.size_bytes else ""
-    rate = show_rate(span.size_bytes, span.seconds)
+    rate = show_rate(span.size_bytes, span.seconds) if span.status == "done" else span.status
     style: Style = "bad" if span.status == "failed" else "strong" if critical else "faint"
     numbers = f"{show_seconds(span.seconds):>{_SECONDS}} {size:>{_BYTES}} {rate:>{_RATE}}"
-    return f"{name} {paint(drawn, style)} {_status_mark(span, numbers)}".rstrip()
-
-
-def _status_mark(span: Span, numbers: str) -> str:
-    return numbers if span.status in ("done", "") else f"{numbers.rstrip()} {span.status}"
+    return f"{name} {paint(drawn, style)} {numbers}".rstrip()
 
 
 def draw_bar(start_s: float, seconds: float, total_s: float, cells: int, critical: bool) -> str:
@@ -99,14 +97,15 @@ def _axis(total_s: float, bar: int) -> str:
     marks = [" "] * (bar + 8)
     for tick in ticks(total_s, 4):
         place = int(tick / total_s * bar) if total_s > 0 else 0
-        label = f"{tick:g} s" if total_s < 180 else f"{tick / 60:g} min"
+        label = tick_label(tick, total_s)
         if all(c == " " for c in marks[place : place + len(label)]):
             marks[place : place + len(label)] = label
     return f"  {'* critical path':<{_NAME}} {''.join(marks)}".rstrip()
 
 
 def _worth_naming(timeline: Timeline) -> tuple[Step, ...]:
-    return tuple(s for s in timeline.longest[:_LONGEST_SHOWN] if s.seconds > SLACK_S)
+    least_s = max(SLACK_S, _WORTH_NAMING * timeline.total_s)
+    return tuple(s for s in timeline.longest[:_LONGEST_SHOWN] if s.seconds >= least_s)
 
 
 def _step_words(step: Step, total_s: float) -> str:

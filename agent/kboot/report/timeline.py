@@ -104,8 +104,13 @@ def make_timeline(report: BootReport, earlier: Sequence[BootReport] = ()) -> Tim
     spans = tuple(sorted(report.spans, key=lambda s: (s.start_unix_s, s.end_unix_s, s.name)))
     start, end = bounds(report)
     critical = critical_path(spans, start, end)
-    saves = sum(s.seconds for s in critical if s.kind == "span" and s.lane == "kboot" and s.name == "fetch")
-    return Timeline(report, start, end, spans, critical, saves, compare(report, earlier))
+    return Timeline(report, start, end, spans, critical, _saves_s(report, critical), compare(report, earlier))
+
+
+def _saves_s(report: BootReport, critical: Sequence[Step]) -> float:
+    if report.status not in ("done", "degraded"):
+        return 0.0
+    return sum(s.seconds for s in critical if (s.kind, s.lane, s.name) == ("span", "kboot", "fetch"))
 
 
 def bounds(report: BootReport) -> tuple[float, float]:
@@ -183,6 +188,13 @@ def ticks(total_s: float, most: int) -> tuple[float, ...]:
     sizes += [60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0]
     step = next((s for s in sorted(sizes) if total_s / s <= most), total_s)
     return tuple(i * step for i in range(int(total_s / step + 1e-9) + 1))
+
+
+def tick_label(tick_s: float, total_s: float) -> str:
+    """Return what stands at a place of the time axis: seconds on a short one, minutes on a long one."""
+    if tick_s == 0:
+        return "0"
+    return f"{tick_s:g} s" if total_s < 180 else f"{tick_s / 60:g} min"
 
 
 def _is_divided(span: Span, spans: Sequence[Span]) -> bool:
