@@ -78,12 +78,23 @@ class MemoryFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class MigSlice:
+    """One MIG instance: profile "2g.20gb"; gpu_instance and compute_instance as in `MIG-GPU-…/gi/ci`."""
+
+    uuid: str
+    profile: str
+    memory_total_bytes: int | None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU as NVML answers; None means not readable (a Gap says why).
 
     bus_id: sysfs form ("0000:3b:00.0"). numa_node: of its PCI device; None when unknown (sysfs -1).
     cpu_affinity: CPUs NVML calls near; may lie outside the allowed ones. unified: shares the host's memory (GB10).
-    processes: pids with a compute context. mig_slices_bytes: memory of each MIG instance; empty without instances.
+    processes: pids with a compute context. mig_slices: MIG instances; empty without.
     """
 
     index: int
@@ -98,7 +109,7 @@ class Gpu:
     mig: bool
     unified: bool
     processes: tuple[int, ...]
-    mig_slices_bytes: tuple[int, ...] = ()
+    mig_slices: tuple[MigSlice, ...] = ()
 
 
 NvmlState = Literal[
