@@ -1,0 +1,271 @@
+"""How does kboot start, become, watch and stop other programs?"""
+
+from __future__ import annotations
+
+import os
+import queue
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kboot.host.clock import monotonic_s, sleep_s
+from kboot.host.http import port_in_use
+from kboot.host.myself import become, handle_stop_signals, raise_nofile, set_affinity, set_memory_policy
+from kboot.host.os_errors import explained
+
+if TYPE_CHECKING:
+    import psutil
+
+__all__ = [
+    "OUTPUT_LIMIT_BYTES",
+    "Child",
+    "Finished",
+    "become",
+    "handle_stop_signals",
+    "port_in_use",
+    "raise_nofile",
+    "run",
+    "set_affinity",
+    "set_memory_policy",
+    "spawn",
+    "stop_tree",
+]
+
+OUTPUT_LIMIT_BYTES = 1 << 20
+
+_POLL_S = 0.05
+_KILL_GRACE_S = 5.0  # a process gone after SIGKILL is only waiting for its parent or for a driver
+
+# Run by a fresh interpreter between fork and the program: preexec_fn is not safe in a process with threads.
+# SIGTERM, not SIGKILL: a front end that is killed outright leaves its engine processes behind, holding the GPUs.
+_DIE_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(143)
+for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(number, signal.SIG_DFL)
+try:
+    os.execve(sys.argv[2], sys.argv[2:], os.environ)
+except OSError as exc:
+    sys.exit(f"kboot: cannot start {sys.argv[2]}: {exc.strerror}")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """status: exit status, or minus the signal that ended it. Output is cut at OUTPUT_LIMIT_BYTES each."""
+
+    status: int
+    stdout: bytes
+    stderr: bytes
+    timed_out: bool = False
+
+
+def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None, input: bytes = b"") -> Finished:  # noqa: A002
+    """Run a program to its end; it and its process group are killed at the deadline.
+
+    env: the whole environment; None = this process's. input: at most a few KiB; without it stdin is /dev/null.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    deadline_s = monotonic_s() + timeout_s
+    process = subprocess.Popen(
+        list(argv),
+        stdin=subprocess.PIPE if input else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=None if env is None else dict(env),
+        start_new_session=True,
+    )
+    if process.stdin is not None:
+        with suppress(BrokenPipeError), process.stdin as pipe:
+            pipe.write(input)
+    stdout, stderr = _read_both(process, deadline_s)
+    timed_out = _wait(process, deadline_s) is None
+    if timed_out:
+        _signal_group(process.pid, signal.SIGKILL)
+        _wait(process, monotonic_s() + _KILL_GRACE_S)
+    status = process.returncode if process.returncode is not None else -signal.SIGKILL
+    return Finished(status, stdout, stderr, timed_out)
+
+
+@dataclass(slots=True)
+class Child:
+    """A program started by spawn(), leader of its own session."""
+
+    argv: tuple[str, ...]
+    log_path: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def pid(self) -> int:
+        """Return its process id, which is its session's and its group's too."""
+        return self.process.pid
+
+    def status(self) -> int | None:
+        """Return its exit status (minus the signal that ended it), None while it runs."""
+        return self.process.poll()
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Return its exit status as soon as it ends, None at the deadline."""
+        return _wait(self.process, monotonic_s() + timeout_s)
+
+
+def spawn(argv: Sequence[str], env: Mapping[str, str], log_path: Path, die_with_parent: bool = True) -> Child:
+    """Start a program in a session of its own, its output appended to a log file, its stdin closed.
+
+    env: the whole environment. die_with_parent: the kernel sends it SIGTERM when this process ends in any way.
+
+    Raises:
+        ActionFailed: it cannot be started, or the log cannot be written.
+    """
+    with explained("open the log", log_path):
+        log_fd = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        with explained("start the program", argv[0]):
+            process = _popen(argv, env, log_fd, die_with_parent)
+    finally:
+        os.close(log_fd)
+    return Child(tuple(argv), log_path, process)
+
+
+def _popen(argv: Sequence[str], env: Mapping[str, str], log_fd: int, die_with_parent: bool) -> subprocess.Popen[bytes]:
+    def start(command: list[str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log_fd,
+            stderr=log_fd,
+            env=dict(env),
+            start_new_session=True,
+        )
+
+    if not die_with_parent:
+        return start(list(argv))
+    os.stat(argv[0])
+    command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *argv]
+    # The kernel watches the thread that forks, not the process: this one lives as long as the program.
+    return _in_keeper_thread(lambda: start(command))
+
+
+def _in_keeper_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    started: queue.SimpleQueue[subprocess.Popen[bytes] | OSError] = queue.SimpleQueue()
+
+    def keep() -> None:
+        try:
+            process = start()
+        except OSError as exc:
+            started.put(exc)
+            return
+        started.put(process)
+        process.wait()
+
+    threading.Thread(target=keep, name="keeper", daemon=True).start()
+    result = started.get()
+    if isinstance(result, OSError):
+        raise result
+    return result
+
+
+def stop_tree(child: Child, timeout_s: float) -> bool:
+    """End a program and all it started: SIGTERM, then SIGKILL at the deadline; return whether SIGTERM was enough.
+
+    Its descendants are those of its session and those psutil finds below it, so that one which left the process
+    group, or lost its parent, is found as well.
+    """
+    tree: set[psutil.Process] = set()
+    told: set[psutil.Process] = set()
+    _signal_group(child.pid, signal.SIGTERM)
+    deadline_s = monotonic_s() + timeout_s
+    while monotonic_s() < deadline_s:
+        tree |= _tree(child.pid)
+        if child.status() is not None:
+            alive = _alive(tree)
+            if not alive:
+                return True
+            _signal_all(alive - told, signal.SIGTERM)
+            told |= alive
+        sleep_s(_POLL_S)
+    tree |= _tree(child.pid)
+    _signal_group(child.pid, signal.SIGKILL)
+    _signal_all(tree, signal.SIGKILL)
+    give_up_s = monotonic_s() + _KILL_GRACE_S
+    while (child.status() is None or _alive(tree)) and monotonic_s() < give_up_s:
+        sleep_s(_POLL_S)
+    return False
+
+
+def _tree(pid: int) -> set[psutil.Process]:
+    import psutil
+
+    found: set[psutil.Process] = set()
+    with suppress(psutil.Error):
+        found.update(psutil.Process(pid).children(recursive=True))
+    for other in psutil.pids():
+        with suppress(OSError, psutil.Error):
+            if other != pid and os.getsid(other) == pid:
+                found.add(psutil.Process(other))
+    return found
+
+
+def _alive(tree: Iterable[psutil.Process]) -> set[psutil.Process]:
+    import psutil
+
+    alive = set()
+    for process in tree:
+        with suppress(psutil.Error):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                alive.add(process)
+    return alive
+
+
+def _signal_all(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    import psutil
+
+    for process in processes:
+        with suppress(psutil.Error):
+            process.send_signal(number)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def _wait(process: subprocess.Popen[bytes], deadline_s: float) -> int | None:
+    try:
+        return process.wait(max(0.0, deadline_s - monotonic_s()))
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _read_both(process: subprocess.Popen[bytes], deadline_s: float) -> tuple[bytes, bytes]:
+    """Read both pipes until they end, the deadline, or the program's end with a grandchild still holding them."""
+    assert process.stdout is not None and process.stderr is not None
+    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
+    ended = False
+    with selectors.DefaultSelector() as selector:
+        for pipe in kept:
+            selector.register(pipe, selectors.EVENT_READ, pipe)
+        while selector.get_map() and monotonic_s() < deadline_s:
+            ready = selector.select(min(_POLL_S, max(0.0, deadline_s - monotonic_s())))
+            if not ready and ended:
+                break
+            ended = process.poll() is not None
+            for key, _ in ready:
+                data = os.read(key.fd, 1 << 16)
+                if not data:
+                    selector.unregister(key.data)
+                kept[key.data] += data[: OUTPUT_LIMIT_BYTES - len(kept[key.data])]
+    for pipe in kept:
+        pipe.close()
+    return bytes(kept[process.stdout]), bytes(kept[process.stderr])
