@@ -182,7 +182,7 @@ def stop_tree(child: Child, timeout_s: float) -> bool:
     Its descendants are those of its session and those psutil finds below it, so that one which left the process
     group, or lost its parent, is found as well.
     """
-    tree: set[psutil.Process] = set()
+    tree = _tree(child.pid)  # before it dies, for then its children have another parent
     told: set[psutil.Process] = set()
     _signal_group(child.pid, signal.SIGTERM)
     deadline_s = monotonic_s() + timeout_s
