@@ -1,0 +1,285 @@
+"""Which bytes on this node were hashed, when and how, and how is a file recognised as the one that was hashed?"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Literal, TypeVar, cast, get_args
+
+from kboot.errors import ActionFailed, KbootError
+from kboot.events import Emit, Notice
+from kboot.host.clock import unix_s
+from kboot.host.files import Identity, fs_uuid, make_dirs, rename
+
+How = Literal[
+    "fetch",  # hashed while it was received
+    "full",  # every byte read from this disk and hashed
+    "quick",  # structure only: nobody hashed it
+    "damaged",  # hashed, and it is not what the commit lists
+]
+
+_APPLICATION = 0x6B626F74  # "kbot", in the database's header
+_VERSION = 1
+_BUSY_TIMEOUT_S = 20.0
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a file on disk is recognised by; any write changes ctime_ns, even one that puts mtime back.
+
+    fs: UUID of the file system, empty where unknown. dev: used only where a UUID is unknown, since device numbers
+    change when a volume is attached elsewhere.
+    """
+
+    fs: str
+    dev: str
+    inode: str
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    def same_file(self, other: Mark) -> bool:
+        """Return whether both are one unchanged file."""
+        same_fs = self.fs == other.fs if self.fs and other.fs else self.dev == other.dev
+        return same_fs and self._rest() == other._rest()
+
+    def difference(self, other: Mark) -> str:
+        """Return the first thing that differs, in the field's words; empty for one unchanged file."""
+        if self.same_file(other):
+            return ""
+        names = ("inode", "size", "mtime", "ctime")
+        return next((n for n, a, b in zip(names, self._rest(), other._rest()) if a != b), "file system")
+
+    def _rest(self) -> tuple[str, int, int, int]:
+        return self.inode, self.size_bytes, self.mtime_ns, self.ctime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is known of one file.
+
+    name: its blob id, or its path below the repository's folder where it is a copy of a blob. commit, path: where it
+    stood when this was found out. unix_s: when. detail: what is wrong with it, when damaged.
+    """
+
+    repo: str
+    name: str
+    commit: str
+    path: str
+    sha256: str
+    mark: Mark
+    how: How
+    unix_s: float
+    source: str
+    detail: str = ""
+
+
+_COLUMNS = (
+    "repo",
+    "name",
+    "commit_id",
+    "path",
+    "sha256",
+    *(f.name for f in fields(Mark)),
+    "how",
+    "unix_s",
+    "source",
+    "detail",
+)
+_TYPES = {"size_bytes": "INTEGER", "mtime_ns": "INTEGER", "ctime_ns": "INTEGER", "unix_s": "REAL"}
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS file ("
+    + ", ".join(f"{c} {_TYPES.get(c, 'TEXT')} NOT NULL" for c in _COLUMNS)
+    + ", PRIMARY KEY (repo, name)) WITHOUT ROWID"
+)
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM file"
+_UPSERT = f"INSERT OR REPLACE INTO file ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+
+
+class MarkReader:
+    """Turns identities into marks; looks each device's UUID up once."""
+
+    def __init__(self) -> None:
+        self._uuid_of: dict[int, str] = {}
+
+    def mark(self, path: Path, found: Identity) -> Mark:
+        """Return the mark of a file whose identity was just read."""
+        if found.dev not in self._uuid_of:
+            self._uuid_of[found.dev] = fs_uuid(path) or ""
+        fs = self._uuid_of[found.dev]
+        return Mark(fs, str(found.dev), str(found.inode), found.size_bytes, found.mtime_ns, found.ctime_ns)
+
+
+class _Unusable(Exception):
+    """The file is not a ledger of ours, or no longer one."""
+
+
+class Ledger:
+    """One SQLite file per node. Safe to use from any thread and from several processes.
+
+    A file that is damaged or of another version is moved aside, never read: then nobody hashed anything here.
+    """
+
+    def __init__(self, path: Path, emit: Emit) -> None:
+        self.path = path
+        self._emit = emit
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def rows(self, repo: str) -> Mapping[str, Row]:
+        """Return what is known of a repository's files, by name; nothing where there is no ledger yet."""
+        if not self.path.exists():
+            return {}
+        try:
+            found = self._run(lambda db: db.execute(f"{_SELECT} WHERE repo = ?", (repo,)).fetchall())
+        except KbootError as exc:
+            self._emit(Notice("ledger.unreadable", f"{exc.message}; every file counts as never hashed"))
+            return {}
+        return {row.name: row for row in map(_row, found)}
+
+    def record(self, rows: Iterable[Row]) -> None:
+        """Write rows over what was known of these files; durable on return."""
+        values = [_values(row) for row in rows]
+        self._run(lambda db: _in_transaction(db, lambda: db.executemany(_UPSERT, values)))
+
+    def forget(self, repo: str, name: str) -> None:
+        """Forget one file; durable on return."""
+        self._run(lambda db: db.execute("DELETE FROM file WHERE repo = ? AND name = ?", (repo, name)))
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.close()
+
+    def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        with self._lock:
+            try:
+                try:
+                    return work(self._open())
+                except (_Unusable, sqlite3.DatabaseError) as exc:
+                    if not _is_unusable(exc):
+                        raise
+                    self._move_aside(str(exc))
+                    return work(self._open())
+            except (_Unusable, sqlite3.Error) as exc:
+                self._close()
+                raise ActionFailed(
+                    "ledger-not-usable",
+                    f"cannot use the ledger: {exc}",
+                    where=(str(self.path),),
+                    hint="it must be writable by the user kboot runs as, on a file system with room",
+                ) from exc
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            make_dirs(self.path.parent)
+            self._connection = _connect(self.path)
+        return self._connection
+
+    def _move_aside(self, why: str) -> None:
+        self._close()
+        aside = self.path.with_name(f"{self.path.name}.aside-{unix_s():.0f}")
+        for suffix in ("-wal", "-shm", ""):
+            part = self.path.with_name(self.path.name + suffix)
+            if part.exists():
+                rename(part, aside.with_name(aside.name + suffix))
+        self._emit(
+            Notice("ledger.moved_aside", f"the ledger was not usable ({why}): moved to {aside}, nothing in it counts")
+        )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open the ledger; where this user may only read it, read-only."""
+    try:
+        return _open_checked(str(path), uri=False)
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+            raise
+        # Without write access SQLite cannot make the shared-memory file that a log needs; with no log left behind
+        # the file alone is the truth, and `immutable` says so.
+        logged = path.with_name(f"{path.name}-wal").exists()
+        return _open_checked(f"{path.absolute().as_uri()}?mode=ro" + ("" if logged else "&immutable=1"), uri=True)
+
+
+def _open_checked(name: str, *, uri: bool) -> sqlite3.Connection:
+    db = sqlite3.connect(name, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=uri)
+    try:
+        if not uri:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            if not _one(db, "SELECT count(*) FROM sqlite_master"):
+                _in_transaction(db, lambda: _create(db))
+        _check(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _create(db: sqlite3.Connection) -> None:
+    if not _one(db, "SELECT count(*) FROM sqlite_master"):  # another process may have been first
+        db.execute(_SCHEMA)
+        db.execute(f"PRAGMA application_id = {_APPLICATION}")
+        db.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _check(db: sqlite3.Connection) -> None:
+    application, version = _one(db, "PRAGMA application_id"), _one(db, "PRAGMA user_version")
+    if (application, version) != (_APPLICATION, _VERSION):
+        raise _Unusable(f"application {application} version {version}, wanted {_APPLICATION} version {_VERSION}")
+    if (verdict := _one(db, "PRAGMA quick_check(1)")) != "ok":
+        raise _Unusable(str(verdict))
+
+
+def _one(db: sqlite3.Connection, query: str) -> object:
+    return db.execute(query).fetchone()[0]
+
+
+def _in_transaction(db: sqlite3.Connection, work: Callable[[], object]) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        work()
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _is_unusable(exc: Exception) -> bool:
+    """Tell a file that is no ledger from a busy, full or forbidden disk, which moving it aside would not mend."""
+    if isinstance(exc, _Unusable):
+        return True
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+
+
+def _values(row: Row) -> tuple[object, ...]:
+    return (
+        row.repo,
+        row.name,
+        row.commit,
+        row.path,
+        row.sha256,
+        *astuple(row.mark),
+        row.how,
+        row.unix_s,
+        row.source,
+        row.detail,
+    )
+
+
+def _row(values: tuple[str, ...]) -> Row:
+    repo, name, commit, path, sha256, *rest = values
+    mark, (how, when, source, detail) = Mark(*rest[:6]), rest[6:]  # type: ignore[arg-type]
+    if how not in get_args(How):  # written by nobody we know: counts as never hashed
+        how, detail = "quick", ""
+    return Row(repo, name, commit, path, sha256, mark, cast(How, how), float(when), source, detail)

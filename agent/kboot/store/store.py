@@ -1,0 +1,280 @@
+"""What of a checkpoint is on this disk, and how does a proven file get its final name?"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kboot.checkpoint import FileState, Listing, LocalFile, RemoteFile
+from kboot.errors import ActionFailed, VerificationFailed
+from kboot.events import Emit, Event, Notice
+from kboot.host.clock import unix_s
+from kboot.host.files import atomic_write, identity, list_names, make_dirs, read_small, remove, rename
+from kboot.host.open_files import may_be_open_elsewhere, open_in
+from kboot.host.paths import Paths
+from kboot.store import layout, trees
+from kboot.store.hashing import hash_file
+from kboot.store.ledger import How, Ledger, Mark, MarkReader, Row
+
+_ORPHAN = re.compile(r".+\.[0-9a-f]{8}\.incomplete")
+_MIN_ORPHAN_AGE_S = 600.0
+
+
+def _quiet(_: Event) -> None:
+    """Emit to nobody."""
+
+
+class Store:
+    """The checkpoints of one node: blobs in the Hugging Face cache layout, and the ledger that says which are proven.
+
+    Safe to use from any thread. It trusts nothing that it does not find proven in the ledger.
+    """
+
+    def __init__(self, paths: Paths, emit: Emit = _quiet) -> None:
+        self.paths = paths
+        self.ledger = Ledger(paths.ledger, emit)
+        self._emit = emit
+        self._marks = MarkReader()
+        self._remembered: set[tuple[str, str]] = set()
+
+    # -- where things are
+
+    def folder(self, repo: str) -> layout.RepoFolder:
+        """Return the repository's folder, there or not."""
+        return layout.repo_folder(self.paths.hub, repo)
+
+    def blob_path(self, repo: str, blob_id: str) -> Path:
+        """Return where the proven content lies."""
+        return self.folder(repo).blob(blob_id)
+
+    def part_path(self, repo: str, blob_id: str) -> Path:
+        """Return where the content grows while it is fetched; the same name in every run."""
+        return self.folder(repo).part(blob_id)
+
+    def snapshot_path(self, listing: Listing) -> Path:
+        """Return the folder of links that an engine reads."""
+        return self.folder(listing.repo).snapshot(listing.commit)
+
+    # -- what is known
+
+    def known_listing(self, repo: str, revision: str) -> Listing | None:
+        """Return the listing of a commit, or of the commit a branch last stood for, from this disk alone.
+
+        `Listing.repo` is spelled as on this disk, which may differ from `repo` in letter case.
+
+        Raises:
+            UsageError: the id is on this disk in several spellings and none is exact.
+        """
+        spelled = layout.spelled_on_disk(self.paths.hub, repo)
+        commit = spelled and (revision if layout.is_commit(revision) else self._commit_of(spelled, revision))
+        if not spelled or not commit:
+            return None
+        if spelled != repo:
+            self._emit(Notice("repo.respelled", f"{repo} is on this disk as {spelled}: taken for the same repository"))
+        return self._read_tree(spelled, revision, commit)
+
+    def remember(self, listing: Listing) -> None:
+        """Write trees/<commit>.json, so that a later boot needs no request and hub notices a missing shard."""
+        path = self.folder(listing.repo).tree(listing.commit)
+        data = trees.encode_tree(listing)
+        if _read_or_none(path) != data:
+            make_dirs(path.parent)
+            atomic_write(path, data)
+        self._remembered.add((listing.repo, listing.commit))
+
+    def _commit_of(self, repo: str, branch: str) -> str | None:
+        if not layout.is_safe_path(branch):
+            return None
+        data = _read_or_none(self.folder(repo).ref(branch)) or b""
+        commit = data.decode("ascii", "replace").strip()
+        return commit if layout.is_commit(commit) else None
+
+    def _read_tree(self, repo: str, revision: str, commit: str) -> Listing | None:
+        path = self.folder(repo).tree(commit)
+        try:
+            return trees.decode_tree(read_small(path, trees.LIMIT_BYTES), repo, revision, commit)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as exc:
+            self._emit(Notice("listing.unreadable", f"{path} is not used, the listing is asked for again: {exc}"))
+            return None
+
+    # -- what is here
+
+    def local(self, listing: Listing) -> tuple[LocalFile, ...]:
+        """Return the state of each wanted file, from names, identities and the ledger; no content is read."""
+        rows = self.ledger.rows(listing.repo)
+        return tuple(self._local(listing.repo, file, rows.get(file.blob_id)) for file in listing.files)
+
+    def mark(self, path: Path) -> Mark:
+        """Return what the file is recognised by.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        return self._marks.mark(path, identity(path))
+
+    def _local(self, repo: str, file: RemoteFile, row: Row | None) -> LocalFile:
+        blob = self.blob_path(repo, file.blob_id)
+        try:
+            found = self.mark(blob)
+        except OSError as exc:
+            return self._not_here(file, blob, exc)
+        if found.size_bytes != file.size_bytes:
+            why = f"its size is {found.size_bytes}, listed is {file.size_bytes}"
+            return LocalFile(file, "damaged", found.size_bytes, why=why)
+        return LocalFile(file, *_judge(found, row))
+
+    @staticmethod
+    def _not_here(file: RemoteFile, blob: Path, exc: OSError) -> LocalFile:
+        if exc.errno not in (errno.ENOENT, errno.ELOOP):
+            return LocalFile(file, "absent", 0, why=f"cannot be looked at: {exc.strerror}")
+        return LocalFile(file, "absent", 0, why="its link leads to nothing" if blob.is_symlink() else "")
+
+    # -- what becomes known
+
+    def admit(self, listing: Listing, file: RemoteFile, part: Path, source: str) -> None:
+        """Give proven bytes their final name. The caller has hashed `part` and made it durable.
+
+        After a crash between any two steps the blob is either still the part, or has its name without a row in the
+        ledger: then it is hashed again from this disk, not fetched. A file that another process of this node admitted
+        meanwhile is fine.
+
+        Raises:
+            KbootError: the disk refuses, or the part is not the file.
+        """
+        if (listing.repo, listing.commit) not in self._remembered:
+            self.remember(listing)
+        blob = self.blob_path(listing.repo, file.blob_id)
+        try:
+            size_bytes = identity(part).size_bytes
+        except FileNotFoundError as exc:
+            if _judge(*self._found_and_row(listing.repo, file))[0] == "verified":
+                return
+            raise ActionFailed("part-vanished", f"{file.path}: its proven part is gone", where=(str(part),)) from exc
+        if size_bytes != file.size_bytes:
+            raise VerificationFailed(
+                "part-size-mismatch", f"{file.path}: part has {size_bytes} bytes, listed are {file.size_bytes}"
+            )
+        rename(part, blob)
+        self.record(listing, file, self.mark(blob), "fetch", source)
+
+    def record(self, listing: Listing, file: RemoteFile, mark: Mark, how: How, source: str, detail: str = "") -> None:
+        """Write down what was found out about a blob that had this mark while it was read."""
+        self.ledger.record([_row(listing, file, file.blob_id, mark, how, source, detail)])
+
+    def _found_and_row(self, repo: str, file: RemoteFile) -> tuple[Mark | None, Row | None]:
+        try:
+            found = self.mark(self.blob_path(repo, file.blob_id))
+        except OSError:
+            return None, None
+        return found, self.ledger.rows(repo).get(file.blob_id)
+
+    # -- what an engine reads
+
+    def link(self, listing: Listing, file: RemoteFile, *, symlinks: bool = True) -> layout.LinkKind:
+        """Put one file into the snapshot and make what was done to it known to the ledger.
+
+        A hard link changes the blob's ctime; a copy is hashed before it counts.
+
+        Raises:
+            KbootError: the disk refuses, or the copy is not the file.
+        """
+        folder = self.folder(listing.repo)
+        blob, link = folder.blob(file.blob_id), folder.snapshot(listing.commit) / file.path
+        target = layout.link_target(folder, listing.commit, file.path, file.blob_id)
+        row = self.ledger.rows(listing.repo).get(file.blob_id)
+        before = self.mark(blob)
+        kind = layout.place(blob, link, target, symlinks=symlinks)
+        if kind == "link" and row is not None and row.mark.same_file(before):
+            after = self.mark(blob)
+            if replace(after, ctime_ns=before.ctime_ns) == before:
+                self.ledger.record([replace(row, mark=after)])
+        elif kind == "copy":
+            proven = self._marks.mark(link, hash_file(link, file))
+            self.ledger.record([_row(listing, file, _copy_name(listing, file), proven, "full", "copy of the blob")])
+        return kind
+
+    def unlinked(self, listing: Listing) -> tuple[RemoteFile, ...]:
+        """Return the wanted files that the snapshot does not hold as verified content."""
+        folder, rows = self.folder(listing.repo), self.ledger.rows(listing.repo)
+        return tuple(file for file in listing.files if not self._is_linked(folder, listing, file, rows))
+
+    def _is_linked(
+        self, folder: layout.RepoFolder, listing: Listing, file: RemoteFile, rows: Mapping[str, Row]
+    ) -> bool:
+        link = folder.snapshot(listing.commit) / file.path
+        target = layout.link_target(folder, listing.commit, file.path, file.blob_id)
+        if layout.leads_to(link, target, folder.blob(file.blob_id)):
+            return True
+        row = rows.get(_copy_name(listing, file))
+        return row is not None and not link.is_symlink() and link.is_file() and self.mark(link).same_file(row.mark)
+
+    # -- what nobody needs
+
+    def sweep(self, repo: str) -> int:
+        """Remove the parts that killed huggingface_hub downloads left behind; return the bytes won.
+
+        hub names each part for one process and never uses it again. One that a process has open stays; where a holder
+        could be out of sight, so does one written to in the last ten minutes.
+        """
+        blobs = self.folder(repo).blobs
+        try:
+            orphans = [name for name in list_names(blobs) if _ORPHAN.fullmatch(name)]
+        except FileNotFoundError:
+            return 0
+        held = open_in(blobs) if orphans else frozenset()
+        return sum(self._sweep(blobs / name) for name in orphans if name not in held)
+
+    def _sweep(self, orphan: Path) -> int:
+        try:
+            stat = orphan.stat()
+            if may_be_open_elsewhere(orphan) and unix_s() - stat.st_mtime < _MIN_ORPHAN_AGE_S:
+                return 0
+        except FileNotFoundError:
+            return 0
+        remove(orphan)
+        return min(stat.st_size, stat.st_blocks * 512)
+
+
+def _judge(found: Mark | None, row: Row | None) -> tuple[FileState, int, float | None, None, str]:
+    """Return state, bytes, when verified, residency (not measured) and why, of a file of the right size."""
+    if found is None:
+        return "absent", 0, None, None, ""
+    size = found.size_bytes
+    if row is None:
+        return "present", size, None, None, "never hashed on this node"
+    difference = row.mark.difference(found)
+    if row.how == "damaged":
+        return ("present" if difference else "damaged"), size, None, None, row.detail
+    if row.how == "quick":
+        return "present", size, None, None, "its structure was checked, its bytes were never hashed on this node"
+    if difference:
+        return (
+            "present",
+            size,
+            None,
+            None,
+            f"{difference} changed since it was hashed on {datetime.fromtimestamp(row.unix_s, UTC):%Y-%m-%d}",
+        )
+    return "verified", size, row.unix_s, None, ""
+
+
+def _row(listing: Listing, file: RemoteFile, name: str, mark: Mark, how: How, source: str, detail: str = "") -> Row:
+    sha256 = file.sha256 or ""
+    return Row(listing.repo, name, listing.commit, file.path, sha256, mark, how, unix_s(), source, detail)
+
+
+def _copy_name(listing: Listing, file: RemoteFile) -> str:
+    return f"snapshots/{listing.commit}/{file.path}"
+
+
+def _read_or_none(path: Path) -> bytes | None:
+    try:
+        return read_small(path, trees.LIMIT_BYTES)
+    except OSError:
+        return None
