@@ -42,23 +42,23 @@ class RecordedHost:
 
     def read_text(self, path: str, limit_bytes: int = 1 << 20) -> str:
         """Return the file's text, stripped of trailing newlines; no more than the limit is read."""
-        return read_limited(self._locate(path), limit_bytes)
+        return read_limited(self.locate(path), limit_bytes)
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the sorted names in a folder."""
-        return tuple(sorted(os.listdir(self._locate(path))))
+        return tuple(sorted(os.listdir(self.locate(path))))
 
     def exists(self, path: str) -> bool:
         """Return whether the path exists in the tree (links followed inside it)."""
         try:
-            return os.path.lexists(self._locate(path))
+            return os.path.lexists(self.locate(path))
         except OSError:
             return False
 
     def link_target(self, path: str) -> str:
         """Return what a symbolic link says, not resolved."""
         parent, name = os.path.split(_absolute(path))
-        return os.readlink(self._locate(parent) / name)
+        return os.readlink(self.locate(parent) / name)
 
     def disk_space(self, path: str) -> DiskSpace:
         """Return what disk_space.json says of the path or of its nearest parent in it.
@@ -118,6 +118,13 @@ class RecordedHost:
                 found[name] = (soft, hard)
         return found
 
+    def locate(self, path: str) -> Path:
+        """Return where a path of the machine lies, links resolved inside the root; it need not exist."""
+        folder, name = os.path.split(_absolute(path))
+        if folder not in self._folders:
+            self._folders[folder] = self._resolve(folder)
+        return Path(f"{self.root}{self._resolve(name, self._folders[folder]) if name else '/'}")
+
     def _status(self, key: str) -> str:
         for line in self.read_text("/proc/self/status").splitlines():
             if line.startswith(f"{key}:"):
@@ -126,16 +133,9 @@ class RecordedHost:
 
     def _json(self, name: str) -> Any:
         try:
-            return json.loads(read_limited(self._locate(f"/{name}"), _JSON_LIMIT_BYTES))
+            return json.loads(read_limited(self.locate(f"/{name}"), _JSON_LIMIT_BYTES))
         except ValueError as exc:
             raise OSError(errno.EINVAL, f"not JSON: {exc}", name) from exc
-
-    def _locate(self, path: str) -> Path:
-        """Return the real place of a path of the machine, every link resolved inside the root."""
-        folder, name = os.path.split(_absolute(path))
-        if folder not in self._folders:
-            self._folders[folder] = self._resolve(folder)
-        return Path(f"{self.root}{self._resolve(name, self._folders[folder]) if name else '/'}")
 
     def _resolve(self, path: str, start: str = "") -> str:
         parts = [p for p in path.split("/") if p][::-1]

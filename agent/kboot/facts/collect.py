@@ -1,0 +1,94 @@
+"""What is found on this node? Every collector, run once, side by side with the one that may have to wait (NVML)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Thread
+from typing import Any
+
+from kboot.facts.caches import collect_caches
+from kboot.facts.cpu import collect_cpu
+from kboot.facts.engine import collect_engine
+from kboot.facts.gpu import collect_gpu
+from kboot.facts.limits import collect_limits
+from kboot.facts.memory import collect_memory
+from kboot.facts.numa import collect_numa
+from kboot.facts.os import collect_os
+from kboot.facts.storage import collect_storage
+from kboot.facts.tune import collect_tune
+from kboot.facts.types import NodeFacts
+from kboot.host.clock import unix_s
+from kboot.host.paths import Paths
+from kboot.host.types import Host
+
+NVML_TIMEOUT_S = 120.0
+"""Without a persistence daemon a driver takes 3-4 s per GPU to wake on the first call."""
+
+
+def collect(
+    host: Host,
+    paths: Paths,
+    engine_name: str | None = None,
+    engine_interpreter: str | None = None,
+    tune_paths: tuple[str, ...] = (),
+    nvml_timeout_s: float = NVML_TIMEOUT_S,
+) -> NodeFacts:
+    """Read everything about a node. What could not be read is a Gap; a node in any state gives facts, not an error.
+
+    engine_name: None finds the first installed engine. engine_interpreter: the Python it is installed for.
+    tune_paths: kernel settings the profile asks for.
+    """
+    nvml = _Nvml(host, nvml_timeout_s)
+    nvml.start()
+    os, os_gaps = collect_os(host)
+    numa, numa_gaps = collect_numa(host)
+    cpu, cpu_gaps = collect_cpu(host, numa)
+    memory, memory_gaps = collect_memory(host)
+    mounts, mount_gaps = collect_storage(host, paths)
+    limits, limit_gaps = collect_limits(host)
+    engine, engine_gaps = collect_engine(host, engine_name, engine_interpreter)
+    caches, cache_gaps = collect_caches(host, paths)
+    tune, tune_gaps = collect_tune(host, tune_paths)
+    nvml.join()
+    gpu, gpu_gaps = collect_gpu(host, nvml.answers)
+    return NodeFacts(
+        collected_unix_s=unix_s(),
+        os=os,
+        cpu=cpu,
+        numa=numa,
+        memory=memory,
+        gpu=gpu,
+        mounts=mounts,
+        limits=limits,
+        engine=engine,
+        caches=caches,
+        tune=tune,
+        gaps=(
+            *os_gaps,
+            *numa_gaps,
+            *cpu_gaps,
+            *memory_gaps,
+            *mount_gaps,
+            *limit_gaps,
+            *engine_gaps,
+            *cache_gaps,
+            *tune_gaps,
+            *gpu_gaps,
+        ),
+    )
+
+
+class _Nvml(Thread):
+    """Asks NVML meanwhile. answers: an OSError where it could not be asked."""
+
+    def __init__(self, host: Host, timeout_s: float) -> None:
+        super().__init__(name="nvml", daemon=True)
+        self._host = host
+        self._timeout_s = timeout_s
+        self.answers: Mapping[str, Any] | OSError = OSError("not asked")
+
+    def run(self) -> None:
+        try:
+            self.answers = self._host.nvml(self._timeout_s)
+        except OSError as exc:
+            self.answers = exc

@@ -1,0 +1,45 @@
+"""Which file systems hold kboot's folders, and how much room do they have?"""
+
+from __future__ import annotations
+
+from kboot.facts.mounts import MOUNTINFO, mount_of, parse_mountinfo, real_path
+from kboot.facts.reader import Reader
+from kboot.facts.types import Gap, Mount
+from kboot.host.paths import Paths
+from kboot.host.types import DiskSpace, Host
+
+
+def collect_storage(host: Host, paths: Paths) -> tuple[tuple[Mount, ...], tuple[Gap, ...]]:
+    """Read the mounts of the state, cache and runtime folders; one that is not there yet counts by its parent."""
+    reader = Reader(host)
+    mounts = parse_mountinfo(reader.text("mounts", MOUNTINFO) or "")
+    roles = (("state", paths.state), ("cache", paths.cache), ("runtime", paths.runtime))
+    found = []
+    for role, path in roles:
+        where = host.machine_path(path)
+        line = mount_of(real_path(reader, where), mounts)
+        if line is None and mounts:
+            reader.gap(f"mounts.{role}", MOUNTINFO, f"no mount holds {where}")
+        space = _space(reader, role, where)
+        found.append(
+            Mount(
+                role=role,
+                path=where,
+                mount_point=line.mount_point if line else "",
+                fs_type=line.fs_type if line else "",
+                device=line.device if line else "",
+                read_only=line is not None and "ro" in line.options | line.super_options,
+                total_bytes=space.total_bytes if space else None,
+                free_bytes=space.free_bytes if space else None,
+                free_inodes=space.free_inodes if space else None,
+            )
+        )
+    return tuple(found), reader.gaps
+
+
+def _space(reader: Reader, role: str, path: str) -> DiskSpace | None:
+    try:
+        return reader.host.disk_space(path)
+    except OSError as exc:
+        reader.gap(f"mounts.{role}.free_bytes", path, exc)
+        return None
