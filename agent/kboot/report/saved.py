@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kboot.errors import (
     ActionFailed,
@@ -25,6 +25,7 @@ from kboot.errors import (
 )
 from kboot.host.files import atomic_write, list_names, make_dirs, read_small, remove
 from kboot.host.paths import Paths
+from kboot.host.types import Host
 from kboot.report.progress import ProgressView
 from kboot.report.render_json import boot_document, document, plain
 from kboot.report.types import BootReport, Outcome, Span
@@ -93,18 +94,47 @@ def load_reports(paths: Paths, limit: int) -> tuple[BootReport, ...]:
 
 
 def write_progress(running: RunningBoot, paths: Paths) -> None:
-    """Write down where the running boot stands.
+    """Write down where the running boot stands, beside boot.json, which stays that of the last boot that ended.
 
     Raises:
         KbootError: the runtime folder cannot be written.
     """
     make_dirs(paths.runtime)
-    atomic_write(paths.boot, _encode(document("boot-progress", plain(running))))
+    atomic_write(_progress(paths), _encode(document("boot-progress", plain(running))))
 
 
-def read_boot(paths: Paths) -> RunningBoot | BootReport | None:
-    """Return the running or last boot of this kernel; None when there is none, or nothing readable."""
-    return _load(paths.boot)
+def clear_progress(paths: Paths) -> None:
+    """Say that no boot is running: its report is saved, or there will be none."""
+    remove(_progress(paths))
+
+
+def read_progress(paths: Paths) -> RunningBoot | None:
+    """Return the boot that is running, or was when its process ended without a word."""
+    found = _load(_progress(paths))
+    return found if isinstance(found, RunningBoot) else None
+
+
+def read_boot(paths: Paths) -> BootReport | None:
+    """Return the last boot of this kernel that ended; None when there is none, or nothing readable."""
+    found = _load(paths.boot)
+    return found if isinstance(found, BootReport) else None
+
+
+def process_mark(host: Host, pid: int | Literal["self"]) -> tuple[int, str]:
+    """Return a process's number and its start in clock ticks, which tells it from a later one of that number.
+
+    (0, "") when there is no such process. Source: /proc/PID/stat, fields 1 and 22.
+    """
+    try:
+        number, _, rest = host.read_text(f"/proc/{pid}/stat").partition(" ")
+        return int(number), rest.rpartition(")")[2].split()[19]
+    except (OSError, ValueError, IndexError):
+        return 0, ""
+
+
+def is_alive(running: RunningBoot, host: Host) -> bool:
+    """Return whether the process that wrote the progress still runs."""
+    return running.pid > 0 and process_mark(host, running.pid) == (running.pid, running.process)
 
 
 def progress_json(view: ProgressView) -> dict[str, Any]:
@@ -147,6 +177,10 @@ def _load(path: Path) -> RunningBoot | BootReport | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return None
+
+
+def _progress(paths: Paths) -> Path:
+    return paths.runtime / "progress.json"
 
 
 def _history(paths: Paths) -> list[str]:

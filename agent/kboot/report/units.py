@@ -17,11 +17,6 @@ def show_bytes(size_bytes: float) -> str:
     raise AssertionError("unreachable: the last unit takes everything")
 
 
-def show_gib(size_bytes: float) -> str:
-    """Return GPU or RAM sizes in GiB, as their makers count them: "268.5 GiB"."""
-    return f"{size_bytes / 2**30:,.1f} GiB"
-
-
 def show_rate(size_bytes: float, seconds: float) -> str:
     """Return "1.65 GB/s"; empty where nothing moved or no time passed."""
     if size_bytes <= 0 or seconds <= 0:

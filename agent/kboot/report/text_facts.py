@@ -1,0 +1,128 @@
+"""How do the facts of a node read on one screen? Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kboot.checks.words import count, mem_size
+from kboot.cpulist import format_cpu_list
+from kboot.facts.types import Gpu, Mount, NodeFacts
+from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
+from kboot.report.units import show_bytes
+
+_MOST_GAPS = 8
+
+
+def facts_text(facts: NodeFacts, *, verbose: bool = False, width: int = WIDTH, paint: Paint = no_paint) -> str:
+    """Return what was found; verbose: every GPU, NUMA node and gap by itself."""
+    rows = [
+        ("system", f"{facts.os.pretty_name}, kernel {facts.os.kernel_release}, {facts.os.machine}"),
+        ("boot", f"{facts.os.boot_id}{_container(facts)}"),
+        ("CPUs", _cpus(facts)),
+        ("NUMA", _numa(facts)),
+        ("memory", _memory(facts)),
+        *_gpus(facts, verbose),
+        *((f"disk: {m.role}", _mount(m)) for m in facts.mounts),
+        ("limits", _limits(facts)),
+        ("engine", f"{facts.engine.name} {facts.engine.version}" if facts.engine.version else "none installed"),
+        ("caches", _caches(facts)),
+    ]
+    lines = [paint(facts.os.hostname, "strong"), *table(rows, width=width)]
+    return join([*lines, *_gaps(facts, verbose, width, paint)])
+
+
+def _container(facts: NodeFacts) -> str:
+    return f", in a container ({facts.os.container})" if facts.os.container else ""
+
+
+def _cpus(facts: NodeFacts) -> str:
+    cpu = facts.cpu
+    cores, packages = len(set(cpu.core_of.values())), len({package for package, _ in cpu.core_of.values()})
+    parts = [f"{count(len(cpu.online), 'CPU')}, {count(cores, 'core')}, {count(packages, 'package')}"]
+    if set(cpu.allowed) != set(cpu.online):
+        parts.append(f"allowed {format_cpu_list(cpu.allowed)}")
+    if cpu.isolated:
+        parts.append(f"isolated {format_cpu_list(cpu.isolated)}")
+    if cpu.quota_cpus is not None:
+        parts.append(f"quota {cpu.quota_cpus:g} CPUs")
+    governors = Counter(cpu.governor_of.values())
+    parts += [f"{name} on {number}" for name, number in sorted(governors.items())]
+    return f"{cpu.model}: {'; '.join(parts)}" if cpu.model else "; ".join(parts)
+
+
+def _numa(facts: NodeFacts) -> str:
+    if not facts.numa:
+        return "not known"
+    return " | ".join(f"node {n.number}: CPUs {format_cpu_list(n.cpus) or 'none'}" for n in facts.numa)
+
+
+def _memory(facts: NodeFacts) -> str:
+    memory = facts.memory
+    parts = [f"{mem_size(memory.total_bytes)}, {mem_size(memory.available_bytes)} available"]
+    if memory.limit_bytes is not None:
+        parts.append(f"limit {mem_size(memory.limit_bytes)}")
+    if memory.hugepages_bytes:
+        parts.append(f"huge pages {mem_size(memory.hugepages_bytes)}")
+    if memory.shm_total_bytes is not None:
+        parts.append(f"/dev/shm {mem_size(memory.shm_total_bytes)}")
+    return "; ".join(parts)
+
+
+def _gpus(facts: NodeFacts, verbose: bool) -> Iterable[tuple[str, str]]:
+    gpu = facts.gpu
+    if gpu.nvml != "ok":
+        yield "GPUs", f"NVML: {gpu.nvml}{f', {gpu.detail}' if gpu.detail else ''}; {_on_pci(len(gpu.pci_bus_ids))}"
+        return
+    kinds = Counter(g.name for g in gpu.gpus)
+    names = ", ".join(f"{number}x {name}" for name, number in sorted(kinds.items())) or "none"
+    yield "GPUs", f"{names}; driver {gpu.driver_version or 'unknown'}, CUDA {gpu.cuda_version or 'unknown'}"
+    if len(gpu.pci_bus_ids) != len(gpu.gpus):
+        yield "", f"NVML lists {len(gpu.gpus)}, {_on_pci(len(gpu.pci_bus_ids))}"
+    if verbose:
+        yield from ((f"  {g.index}", _gpu(g)) for g in gpu.gpus)
+
+
+def _on_pci(number: int) -> str:
+    return f"{count(number, 'NVIDIA GPU')} on the PCI bus"
+
+
+def _gpu(gpu: Gpu) -> str:
+    total = "memory unknown" if gpu.memory_total_bytes is None else mem_size(gpu.memory_total_bytes)
+    used = "" if not gpu.memory_used_bytes else f", {mem_size(gpu.memory_used_bytes)} used"
+    node = "NUMA node unknown" if gpu.numa_node is None else f"NUMA node {gpu.numa_node}"
+    near = f", CPUs {format_cpu_list(gpu.cpu_affinity)}" if gpu.cpu_affinity else ""
+    return f"{gpu.name}, {total}{used}, {gpu.bus_id}, {node}{near}"
+
+
+def _mount(mount: Mount) -> str:
+    free = "free space unknown" if mount.free_bytes is None else f"{show_bytes(mount.free_bytes)} free"
+    total = "" if mount.total_bytes is None else f" of {show_bytes(mount.total_bytes)}"
+    read_only = ", read-only" if mount.read_only else ""
+    return f"{mount.path}: {free}{total}, {mount.fs_type} on {mount.mount_point}{read_only}"
+
+
+def _limits(facts: NodeFacts) -> str:
+    files, locked = facts.limits.nofile[0], facts.limits.memlock_bytes[0]
+    return f"open files {_limit(files)}, locked memory {'unlimited' if locked is None else mem_size(locked)}"
+
+
+def _limit(value: int | None) -> str:
+    return "unlimited" if value is None else f"{value:,}"
+
+
+def _caches(facts: NodeFacts) -> str:
+    known = len(facts.caches.factors_of)
+    return f"{count(known, 'kernel cache')}, {len(facts.caches.complete)} complete" if known else "no kernel cache yet"
+
+
+def _gaps(facts: NodeFacts, verbose: bool, width: int, paint: Paint) -> list[str]:
+    if not facts.gaps:
+        return []
+    shown = facts.gaps if verbose else facts.gaps[:_MOST_GAPS]
+    lines = ["", paint("not readable", "warn")]
+    for gap in shown:
+        lines += wrap(f"{gap.fact}: {gap.reason} ({gap.source})", "  - ", width)
+    if len(shown) < len(facts.gaps):
+        lines.append(f"  and {len(facts.gaps) - len(shown)} more; `-v` shows them")
+    return lines

@@ -1,0 +1,53 @@
+"""How does the running or last boot read: what runs, how far it is, and whether anybody still works on it? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
+from kboot.report.units import show_bytes, show_seconds, show_time
+
+_STYLE_OF: Mapping[str, Style] = {
+    "running": "good",
+    "ready": "good",
+    "done": "good",
+    "degraded": "warn",
+    "waiting": "warn",
+    "preparing": "good",
+}
+
+
+def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no_paint) -> str:
+    """Return a status document (see `kboot status --json`) for a person."""
+    state = str(doc["state"])
+    about = f"{doc['profile']}: " if doc.get("profile") else ""
+    lines = [f"{paint(about, 'strong')}{paint(state, _STYLE_OF.get(state, 'bad'))}"]
+    if doc.get("text"):
+        lines += wrap(str(doc["text"]), "  ", width)
+    if doc.get("started_unix_s"):
+        lines += wrap(f"started {show_time(doc['started_unix_s'])}", "  ", width)
+    lines += table([_phase_row(p) for p in doc.get("phases") or ()], width=width)
+    if doc.get("eta_s") is not None:
+        lines += wrap(f"serving in about {show_seconds(doc['eta_s'])}, by {doc['eta_basis']}", "  ", width)
+    lines += _failed(doc.get("failed") or (), width, paint)
+    if doc.get("error"):
+        error = doc["error"]
+        lines += wrap(f"{error['code']}: {error['message']}", "  ", width)
+        lines += wrap(str(error["hint"]), "  hint: ", width) if error.get("hint") else []
+    return join(lines)
+
+
+def _phase_row(phase: Mapping[str, Any]) -> tuple[str, str, str]:
+    total, done = int(phase.get("total_bytes") or 0), int(phase.get("done_bytes") or 0)
+    size = f"{show_bytes(done)} of {show_bytes(total)}" if total else ""
+    files = f"{phase['files_done']} files" if phase.get("files_done") else ""
+    return str(phase["name"]), str(phase["status"]), "  ".join(p for p in (size, files) if p)
+
+
+def _failed(troubles: Sequence[Mapping[str, Any]], width: int, paint: Paint) -> list[str]:
+    lines = []
+    for trouble in troubles:
+        lines.append(f"  {paint('failed', 'bad')} {trouble['path']}")
+        lines += wrap(f"{trouble['code']}: {trouble['message']}", "    ", width)
+    return lines
