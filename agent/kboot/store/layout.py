@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -148,3 +149,9 @@ def leads_to(link: Path, target: str, blob: Path) -> bool:
 def dangling_links(snapshot: Path) -> tuple[str, ...]:
     """Return the paths below a snapshot whose links lead to nothing, sorted."""
     return tuple(sorted(str(p.relative_to(snapshot)) for p in snapshot.rglob("*") if p.is_symlink() and not p.exists()))
+
+
+def other_files(snapshot: Path, wanted: Set[str]) -> tuple[str, ...]:
+    """Return the paths below a snapshot that are not wanted, sorted; folders do not count."""
+    found = (str(p.relative_to(snapshot)) for p in snapshot.rglob("*") if p.is_symlink() or not p.is_dir())
+    return tuple(sorted(path for path in found if path not in wanted))

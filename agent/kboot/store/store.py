@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,12 +14,24 @@ from kboot.checkpoint import FileState, Listing, LocalFile, RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.events import Emit, Event, Notice
 from kboot.host.clock import unix_s
-from kboot.host.files import atomic_write, identity, list_names, make_dirs, read_small, remove, rename
+from kboot.host.files import (
+    Identity,
+    atomic_write,
+    identity,
+    list_names,
+    make_dirs,
+    read_small,
+    remove,
+    rename,
+    replace_link,
+)
 from kboot.host.open_files import may_be_open_elsewhere, open_in
 from kboot.host.paths import Paths
 from kboot.store import layout, trees
 from kboot.store.hashing import hash_file
 from kboot.store.ledger import How, Ledger, Mark, MarkReader, Row
+from kboot.store.partial import have_bytes
+from kboot.store.verifier import prove
 
 _ORPHAN = re.compile(r".+\.[0-9a-f]{8}\.incomplete")
 _MIN_ORPHAN_AGE_S = 600.0
@@ -110,6 +123,19 @@ class Store:
         rows = self.ledger.rows(listing.repo)
         return tuple(self._local(listing.repo, file, rows.get(file.blob_id)) for file in listing.files)
 
+    def read_proven(self, repo: str, file: RemoteFile, limit_bytes: int) -> bytes | None:
+        """Return the content of a small file if it is on this disk and is what the commit lists; it is hashed now."""
+        try:
+            data = read_small(self.blob_path(repo, file.blob_id), limit_bytes)
+            prove(file, data)
+        except (OSError, VerificationFailed):
+            return None
+        return data
+
+    def mark_of(self, path: Path, found: Identity) -> Mark:
+        """Return the mark of a file whose identity was read from the open file."""
+        return self._marks.mark(path, found)
+
     def mark(self, path: Path) -> Mark:
         """Return what the file is recognised by.
 
@@ -123,16 +149,17 @@ class Store:
         try:
             found = self.mark(blob)
         except OSError as exc:
-            return self._not_here(file, blob, exc)
+            return self._not_here(repo, file, blob, exc)
         if found.size_bytes != file.size_bytes:
             why = f"its size is {found.size_bytes}, listed is {file.size_bytes}"
             return LocalFile(file, "damaged", found.size_bytes, why=why)
         return LocalFile(file, *_judge(found, row))
 
-    @staticmethod
-    def _not_here(file: RemoteFile, blob: Path, exc: OSError) -> LocalFile:
+    def _not_here(self, repo: str, file: RemoteFile, blob: Path, exc: OSError) -> LocalFile:
         if exc.errno not in (errno.ENOENT, errno.ELOOP):
             return LocalFile(file, "absent", 0, why=f"cannot be looked at: {exc.strerror}")
+        if have := have_bytes(self.part_path(repo, file.blob_id), file):
+            return LocalFile(file, "partial", have)
         return LocalFile(file, "absent", 0, why="its link leads to nothing" if blob.is_symlink() else "")
 
     # -- what becomes known
@@ -166,6 +193,10 @@ class Store:
     def record(self, listing: Listing, file: RemoteFile, mark: Mark, how: How, source: str, detail: str = "") -> None:
         """Write down what was found out about a blob that had this mark while it was read."""
         self.ledger.record([_row(listing, file, file.blob_id, mark, how, source, detail)])
+
+    def forget(self, listing: Listing, file: RemoteFile) -> None:
+        """Make a file count as never hashed."""
+        self.ledger.forget(listing.repo, file.blob_id)
 
     def _found_and_row(self, repo: str, file: RemoteFile) -> tuple[Mark | None, Row | None]:
         try:
@@ -213,6 +244,37 @@ class Store:
             return True
         row = rows.get(_copy_name(listing, file))
         return row is not None and not link.is_symlink() and link.is_file() and self.mark(link).same_file(row.mark)
+
+    def is_published(self, listing: Listing, model_path: Path) -> bool:
+        """Return whether snapshot, listing and ref are whole and the serving path leads to the snapshot."""
+        folder = self.folder(listing.repo)
+        return (
+            model_path.is_symlink()
+            and str(model_path.readlink()) == _model_target(folder.snapshot(listing.commit), model_path)
+            and _read_or_none(folder.tree(listing.commit)) == trees.encode_tree(listing)
+            and (
+                layout.is_commit(listing.revision) or self._commit_of(listing.repo, listing.revision) == listing.commit
+            )
+            and not self.unlinked(listing)
+        )
+
+    def set_ref(self, listing: Listing) -> None:
+        """Remember which commit the branch or tag stands for; nothing for a pin."""
+        if layout.is_commit(listing.revision) or not layout.is_safe_path(listing.revision):
+            return
+        ref = self.folder(listing.repo).ref(listing.revision)
+        if self._commit_of(listing.repo, listing.revision) != listing.commit:
+            make_dirs(ref.parent)
+            atomic_write(ref, listing.commit.encode())  # no newline: hub takes the content as it is
+
+    def set_model(self, listing: Listing, model_path: Path) -> None:
+        """Point the serving path at the snapshot, in one step and by a relative link."""
+        make_dirs(model_path.parent)
+        replace_link(model_path, _model_target(self.snapshot_path(listing), model_path))
+
+    def commit_at(self, model_path: Path) -> str:
+        """Return the commit that the serving path leads to; empty where it leads nowhere yet."""
+        return model_path.readlink().name if model_path.is_symlink() else ""
 
     # -- what nobody needs
 
@@ -267,6 +329,10 @@ def _judge(found: Mark | None, row: Row | None) -> tuple[FileState, int, float |
 def _row(listing: Listing, file: RemoteFile, name: str, mark: Mark, how: How, source: str, detail: str = "") -> Row:
     sha256 = file.sha256 or ""
     return Row(listing.repo, name, listing.commit, file.path, sha256, mark, how, unix_s(), source, detail)
+
+
+def _model_target(snapshot: Path, model_path: Path) -> str:
+    return posixpath.relpath(snapshot, model_path.parent)
 
 
 def _copy_name(listing: Listing, file: RemoteFile) -> str:

@@ -1,0 +1,64 @@
+"""How does a proven checkpoint become the one path that an engine serves from?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kboot.apply.outcome import Effect, carry_out
+from kboot.checkpoint import Listing, LocalFile
+from kboot.errors import VerificationFailed
+from kboot.events import Emit, Notice
+from kboot.plan.types import PublishCheckpoint
+from kboot.report.types import Outcome
+from kboot.store.layout import dangling_links, other_files
+from kboot.store.store import Store
+
+
+def publish(action: PublishCheckpoint, store: Store, emit: Emit) -> Outcome:
+    """Link the snapshot, write its listing and ref, and point the serving path at it; only when all is proven.
+
+    In this order: trees/<commit>.json, without which hub would not notice what is missing; the links; refs/<branch>;
+    the serving path, in one step. Killed anywhere, the serving path leads to the old checkpoint or the new one.
+    """
+    return carry_out("publish", action, lambda: _publish(action, store, emit))
+
+
+def _publish(action: PublishCheckpoint, store: Store, emit: Emit) -> Effect:
+    listing, model_path = action.listing, Path(action.model_path)
+    if unproven := [local for local in store.local(listing) if local.state != "verified"]:
+        raise _not_proven(unproven)
+    _tell_others(listing, store, emit)
+    if store.is_published(listing, model_path):
+        return Effect("unchanged", before=listing.commit, after=listing.commit)
+    before = store.commit_at(model_path)
+    store.remember(listing)
+    symlinks = True
+    for file in store.unlinked(listing):
+        kind = store.link(listing, file, symlinks=symlinks)
+        if symlinks and kind != "symlink":
+            symlinks = False
+            emit(Notice("links.refused", f"{store.paths.hub} takes no symbolic links: snapshots are made by {kind}"))
+    store.set_ref(listing)
+    store.set_model(listing, model_path)
+    return Effect(before=before, after=listing.commit)
+
+
+def _tell_others(listing: Listing, store: Store, emit: Emit) -> None:
+    """Name what stands in the snapshot beside the wanted files: an engine may read it, and nobody proved it."""
+    snapshot = store.snapshot_path(listing)
+    others = other_files(snapshot, {file.path for file in listing.files})
+    dangling = set(dangling_links(snapshot)) & set(others)
+    if others:
+        some = ", ".join(f"{path} (leads to nothing)" if path in dangling else path for path in others[:3])
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        emit(Notice("snapshot.others", f"{snapshot} also holds files that kboot did not prove: {some}{more}"))
+
+
+def _not_proven(files: Sequence[LocalFile]) -> VerificationFailed:
+    return VerificationFailed(
+        "not-proven",
+        f"{len(files)} files of the checkpoint are not proven, the first is {files[0].file.path} ({files[0].state})",
+        where=tuple(f"{f.file.path}: {f.why or f.state}" for f in files[:10]),
+        hint="`kboot fetch` gets what is missing, `kboot verify --mode full` hashes what is here",
+    )

@@ -1,0 +1,232 @@
+"""Are the files under their final names the bytes of the commit? Proves them by hash, structure or ledger."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, assert_never
+
+from kboot.apply.outcome import Effect, carry_out, skipped
+from kboot.checkpoint import Listing, LocalFile, RemoteFile
+from kboot.errors import VerificationFailed
+from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
+from kboot.host.clock import monotonic_s
+from kboot.host.files import explain_os_error
+from kboot.plan.types import VerifyFile
+from kboot.report.types import Outcome
+from kboot.store import structure
+from kboot.store.hashing import hash_file
+from kboot.store.selection import LIMIT_INDEX_BYTES, find_index
+from kboot.store.store import Store
+
+_PROGRESS_EVERY_S = 0.5
+
+
+def verify_files(
+    actions: Sequence[VerifyFile],
+    listing: Listing,
+    store: Store,
+    threads: int,
+    emit: Emit,
+    stop: threading.Event,
+) -> tuple[Outcome, ...]:
+    """Prove each file in the mode its action asks for; what is found out goes into the ledger.
+
+    full reads and hashes every byte, several files at once, largest first, and evicts nothing: it is also the warm
+    pass. Once stopped, files not begun are skipped.
+    """
+    job = _Job(listing, store, {f.file.path: f for f in store.local(listing)}, emit, stop)
+    largest_first = sorted(actions, key=lambda a: (-a.file.size_bytes, a.file.path))
+    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="verify") as pool:
+        outcome_of = dict(zip(largest_first, pool.map(job.verify, largest_first)))
+    for path, error in _check_index(job).items():
+        for action in (a for a in actions if a.file.path == path and outcome_of[a].status == "done"):
+            emit(FileTrouble("verify", path, error.code, error.message, final=True))
+            outcome_of[action] = replace(outcome_of[action], status="failed", error=error)
+    return tuple(outcome_of[action] for action in actions)
+
+
+def ledger_check(listing: Listing, store: Store) -> tuple[LocalFile, ...]:
+    """Return the wanted files that the ledger does not vouch for; reads no content."""
+    return tuple(local for local in store.local(listing) if local.state != "verified")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    listing: Listing
+    store: Store
+    local_of: Mapping[str, LocalFile]
+    emit: Emit
+    stop: threading.Event
+    headers: dict[str, structure.Header] = field(default_factory=dict)
+
+    def verify(self, action: VerifyFile) -> Outcome:
+        if self.stop.is_set():
+            return skipped("verify", action, "kboot was stopped")
+        started_s = monotonic_s()
+        outcome = carry_out("verify", action, lambda: self._prove(action))
+        file = action.file
+        if outcome.error:
+            error = outcome.error
+            self.emit(FileTrouble("verify", file.path, error.code, error.message, final=True))
+        else:
+            self.emit(FileDone("verify", file.path, file.size_bytes, monotonic_s() - started_s, "this disk"))
+        return outcome
+
+    def _prove(self, action: VerifyFile) -> Effect:
+        local = self.local_of.get(action.file.path) or LocalFile(action.file, "absent", 0, why="not listed")
+        if local.state in ("absent", "partial"):
+            raise VerificationFailed("file-missing", f"{action.file.path}: {local.why or 'is not on this disk'}")
+        match action.mode:
+            case "full":
+                return self._full(action.file)
+            case "quick":
+                return self._quick(action.file, local)
+            case "ledger":
+                _vouched(local)
+                return Effect("unchanged", after=local.state)
+            case other:
+                assert_never(other)
+
+    def _full(self, file: RemoteFile) -> Effect:
+        blob = self.store.blob_path(self.listing.repo, file.blob_id)
+        try:
+            proven = hash_file(blob, file, on_bytes=_progress(file, self.emit, self.stop))
+        except VerificationFailed as exc:
+            raise self._condemned(file, blob, exc) from exc
+        if (problem := self._read_structure(file, blob)) is not None:
+            raise _published_broken(file, problem)
+        self.store.record(self.listing, file, self.store.mark_of(blob, proven), "full", "this disk")
+        return Effect(size_bytes=file.size_bytes, after="every byte hashed", source="this disk")
+
+    def _quick(self, file: RemoteFile, local: LocalFile) -> Effect:
+        blob = self.store.blob_path(self.listing.repo, file.blob_id)
+        if local.state == "damaged":
+            raise VerificationFailed("file-damaged", f"{file.path}: {local.why}")
+        mark = self.store.mark(blob)
+        if (problem := self._read_structure(file, blob)) is not None:
+            if local.state == "verified":
+                raise _published_broken(file, problem)
+            self.store.record(self.listing, file, mark, "damaged", "this disk", problem.text)
+            raise VerificationFailed(f"structure-{problem.code}", f"{file.path}: {problem.text}", where=(str(blob),))
+        if local.state == "verified":
+            return Effect("unchanged", after="structure fits, unchanged since its bytes were hashed")
+        self.store.record(self.listing, file, mark, "quick", "this disk")
+        return Effect(after="structure fits, its bytes were not hashed")
+
+    def _read_structure(self, file: RemoteFile, blob: Path) -> structure.Problem | None:
+        """Return what is wrong with the file's form; remember the headers of shards for the index."""
+        try:
+            found = read_structure(blob, file)
+        except OSError as exc:
+            raise explain_os_error(exc, f"read {file.path}", blob) from exc
+        if isinstance(found, structure.Header):
+            self.headers[file.path] = found
+            return None
+        return found
+
+    def _condemned(self, file: RemoteFile, blob: Path, exc: VerificationFailed) -> VerificationFailed:
+        """Write down that the file is not what it should be, and say what it is instead where that can be told."""
+        if exc.code == "file-changed-while-read":
+            self.store.forget(self.listing, file)
+            return exc
+        try:
+            what = read_structure(blob, file)
+            mark = self.store.mark(blob)
+        except OSError:  # gone meanwhile
+            self.store.forget(self.listing, file)
+            return exc
+        said = f"{file.path}: {what.text}" if isinstance(what, structure.Problem) else exc.message
+        self.store.record(self.listing, file, mark, "damaged", "this disk", said.removeprefix(f"{file.path}: "))
+        return VerificationFailed(
+            exc.code,
+            said,
+            where=(*exc.where, str(blob)),
+            hint="the next `kboot fetch` gets it again; damage that comes back is the disk's or the memory's",
+        )
+
+
+def read_structure(path: Path, file: RemoteFile) -> structure.Header | structure.Problem | None:
+    """Return a shard's header, or what is wrong with a file's form; None for other files that look right.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    size_bytes = path.stat().st_size
+    if size_bytes == file.size_bytes == 0:
+        return None
+    with path.open("rb") as content:
+        found = _read_form(content, file, size_bytes)
+    if isinstance(found, structure.Problem) or size_bytes == file.size_bytes:
+        return found
+    code: structure.Code = "cut" if size_bytes < file.size_bytes else "trailing-bytes"
+    return structure.Problem(code, f"has {size_bytes} bytes, listed are {file.size_bytes}")
+
+
+def _read_form(content: BinaryIO, file: RemoteFile, size_bytes: int) -> structure.Header | structure.Problem | None:
+    head = content.read(structure.HEAD_BYTES)
+    if not file.path.endswith(".safetensors"):
+        return structure.recognise(head, size_bytes)
+    end = structure.header_end(head, size_bytes)
+    if isinstance(end, structure.Problem):
+        return end
+    return structure.parse_header(head + content.read(max(0, end - len(head))), size_bytes)
+
+
+def _published_broken(file: RemoteFile, problem: structure.Problem) -> VerificationFailed:
+    return VerificationFailed(
+        "published-broken",
+        f"{file.path}: {problem.text}, although its hash is the listed one",
+        hint="whoever wrote the file made the mistake, fetching it again will not help: pin another revision",
+    )
+
+
+def _vouched(local: LocalFile) -> None:
+    if local.state != "verified":
+        raise VerificationFailed(
+            "not-verified",
+            f"{local.file.path}: {local.why or local.state}",
+            hint="`kboot verify --mode full` hashes it",
+        )
+
+
+def _progress(file: RemoteFile, emit: Emit, stop: threading.Event) -> Callable[[int], bool]:
+    next_s = monotonic_s() + _PROGRESS_EVERY_S
+
+    def on_bytes(done_bytes: int) -> bool:
+        nonlocal next_s
+        if (now_s := monotonic_s()) >= next_s:
+            next_s = now_s + _PROGRESS_EVERY_S
+            emit(FileProgress("verify", file.path, done_bytes, file.size_bytes))
+        return not stop.is_set()
+
+    return on_bytes
+
+
+def _check_index(job: _Job) -> Mapping[str, VerificationFailed]:
+    """Compare the index with the headers that were read; return the first error of each shard, and tell the rest."""
+    file = find_index(job.listing.files)
+    data = job.store.read_proven(job.listing.repo, file, LIMIT_INDEX_BYTES) if file and job.headers else None
+    if data is None:
+        return {}
+    try:
+        findings = structure.check_index(structure.parse_index(data), job.headers)
+    except structure.NotValid as exc:
+        job.emit(Notice("index.not_valid", f"the weight index is not compared with the shards: {exc}"))
+        return {}
+    for severity in ("warn", "error"):
+        if texts := [f"{f.shard}: {f.text}" for f in findings if f.severity == severity]:
+            more = f" (and {len(texts) - 1} more like it)" if len(texts) > 1 else ""
+            job.emit(Notice("index.does_not_fit", texts[0] + more))
+    return {
+        f.shard: VerificationFailed(
+            "index-does-not-fit",
+            f"{f.shard}: {f.text}",
+            hint="it was published like this if every byte was hashed: pin another revision",
+        )
+        for f in reversed(findings)
+        if f.severity == "error"
+    }

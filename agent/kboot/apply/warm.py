@@ -1,0 +1,128 @@
+"""Is the checkpoint in the page cache before the engine asks for it? Reads what is not, and measures what stayed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from kboot.apply.outcome import Effect, carry_out, skipped
+from kboot.checkpoint import Listing, RemoteFile
+from kboot.events import Emit, FileDone, FileProgress, Notice
+from kboot.host.clock import monotonic_s
+from kboot.host.files import explained
+from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes
+from kboot.plan.types import WarmFile
+from kboot.report.types import Outcome
+from kboot.store.store import Store
+
+THREADS = 4
+"""Files read at once: one reader does not fill a fast disk, more than a few do not help one."""
+
+_BUFFER_BYTES = 4 << 20
+_WINDOW_BYTES = 8 << 20
+_KEPT_FRACTION = 0.8
+_PROGRESS_EVERY_S = 0.5
+
+
+def warm_files(
+    actions: Sequence[WarmFile],
+    listing: Listing,
+    store: Store,
+    budget_bytes: int,
+    emit: Emit,
+    stop: threading.Event,
+) -> tuple[Outcome, ...]:
+    """Read what is not in the page cache, in the order of the actions, until budget_bytes were read.
+
+    Residency is measured before and after each file and stands in its outcome. When a file does not stay, memory (or
+    a cgroup's limit) cannot hold more and the rest is left alone: reading on would evict what is there.
+    """
+    job = _Job(listing, store, budget_bytes, emit, stop)
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="warm") as pool:
+        return tuple(pool.map(job.warm, actions))
+
+
+class _Job:
+    def __init__(self, listing: Listing, store: Store, budget_bytes: int, emit: Emit, stop: threading.Event) -> None:
+        self._repo = listing.repo
+        self._store = store
+        self._left_bytes = budget_bytes
+        self._emit = emit
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._full = False
+
+    def warm(self, action: WarmFile) -> Outcome:
+        if self._stop.is_set():
+            return skipped("warm", action, "kboot was stopped")
+        if self._full:
+            return skipped("warm", action, "memory does not hold more: a file read before it did not stay")
+        if self._left_bytes <= 0:
+            return skipped("warm", action, "the memory for warming is used up")
+        return carry_out("warm", action, lambda: self._warm(action.file))
+
+    def _warm(self, file: RemoteFile) -> Effect:
+        blob = self._store.blob_path(self._repo, file.blob_id)
+        started_s = monotonic_s()
+        with explained(f"warm {file.path}", blob):
+            before = resident_bytes(blob)
+            ranges = self._claim(cold_ranges(blob, _WINDOW_BYTES))
+            read = self._read(blob, file, ranges)
+            after = resident_bytes(blob)
+        self._judge(file, before, after, read)
+        self._emit(FileDone("warm", file.path, file.size_bytes, monotonic_s() - started_s, "this disk", before or 0))
+        said = _say(before, file), _say(after, file)
+        return Effect("done" if read else "unchanged", *said, size_bytes=read, source="this disk")
+
+    def _claim(self, ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """Take the ranges' bytes from the budget, in order, as far as it goes."""
+        claimed = []
+        with self._lock:
+            for start, end in ranges:
+                end = min(end, start + self._left_bytes)
+                if start < end:
+                    claimed.append((start, end))
+                    self._left_bytes -= end - start
+        return tuple(claimed)
+
+    def _read(self, blob: Path, file: RemoteFile, ranges: Sequence[tuple[int, int]]) -> int:
+        buffer = new_buffer(_BUFFER_BYTES)
+        total_bytes, read, next_s = sum(end - start for start, end in ranges), 0, monotonic_s() + _PROGRESS_EVERY_S
+        for start, end in _joined(ranges):
+            with Reading(blob, buffer, start, end) as reading:
+                for data in reading:
+                    read += len(data)
+                    if self._stop.is_set() or self._full:
+                        return read
+                    if monotonic_s() >= next_s:
+                        next_s = monotonic_s() + _PROGRESS_EVERY_S
+                        self._emit(FileProgress("warm", file.path, read, total_bytes))
+        return read
+
+    def _judge(self, file: RemoteFile, before: int | None, after: int | None, read: int) -> None:
+        if before is None or after is None or self._full or after >= before + read * _KEPT_FRACTION:
+            return
+        self._full = True
+        self._emit(
+            Notice(
+                "warm.not_kept",
+                f"{file.path}: {read} bytes were read, {max(0, after - before)} of them stayed in the page cache: "
+                "memory or a cgroup limit does not hold more, the rest is left cold",
+            )
+        )
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _say(resident: int | None, file: RemoteFile) -> str:
+    return "not measured" if resident is None else f"{resident} of {file.size_bytes} bytes in the page cache"

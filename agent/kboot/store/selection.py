@@ -1,0 +1,199 @@
+"""Which files of a commit does an engine need? Decided from index and listing, never from how files are numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from posixpath import dirname
+
+from kboot.checkpoint import RemoteFile
+from kboot.errors import KbootError
+from kboot.store.structure import Index, NotValid, parse_index
+
+INDEX = "model.safetensors.index.json"
+LIMIT_INDEX_BYTES = 256 << 20
+"""Largest index that is read; one with a million tensors has about 100 MB."""
+
+_MAX_SMALL_BYTES = 256 << 20
+_TOO_LARGE = "larger than 256 MiB and no weights of the index"
+_SAFETENSORS = ".safetensors"
+_TORCH = (".bin", ".pth", ".pt")
+_NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt")
+_OTHER_WEIGHTS = (
+    ".gguf",
+    ".ggml",
+    ".h5",
+    ".msgpack",
+    ".ot",
+    ".onnx",
+    ".onnx_data",
+    ".tflite",
+    ".mlmodel",
+    ".ckpt",
+    ".nemo",
+)
+_NOT_READ = (
+    ".md", ".rst", ".pdf", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".mp4", ".webm", ".mov", ".ipynb",
+    ".gitattributes", ".gitignore",
+)  # fmt: skip
+
+Skipped = tuple[tuple[str, str], ...]
+
+
+def find_index(files: Sequence[RemoteFile]) -> RemoteFile | None:
+    """Return the listing's weight index, or None where the weights are not sharded."""
+    return next((file for file in files if file.path == INDEX), None)
+
+
+def select(
+    files: Sequence[RemoteFile], index_json: bytes | None, include: Sequence[str], exclude: Sequence[str]
+) -> tuple[tuple[RemoteFile, ...], Skipped]:
+    """Return the wanted files, and (path, reason) of the rest, both sorted by path.
+
+    index_json: content of find_index(), None where there is none. include: shell patterns over paths that replace the
+    choice made here. exclude: patterns that are left out of either. An index that is left out decides nothing.
+
+    Raises:
+        KbootError: no loadable weights are left, or the index names shards that are not listed or left out.
+    """
+    if index_json is None and find_index(files) and _is_asked(INDEX, include, exclude):
+        raise ValueError(f"{INDEX} is listed, but its content was not given")
+    index = _parse(index_json) if _is_asked(INDEX, include, exclude) else None
+    listed = {file.path for file in files}
+    if index and (lost := [shard for shard in index.shards if shard not in listed]):
+        raise _shards("index-shard-not-listed", "names shards that the commit does not have", lost)
+    chosen = _included(files, include) if include else _chosen(files, index)
+    reasons = {path: _why_excluded(path, exclude) or why for path, why in chosen.items()}
+    wanted = tuple(sorted((file for file in files if not reasons[file.path]), key=lambda file: file.path))
+    _check_loadable(wanted, index, reasons)
+    return wanted, tuple(sorted((path, why) for path, why in reasons.items() if why))
+
+
+def reselect(
+    files: Sequence[RemoteFile],
+    skipped: Skipped,
+    index_json: bytes | None,
+    include: Sequence[str],
+    exclude: Sequence[str],
+) -> tuple[tuple[RemoteFile, ...], Skipped] | None:
+    """Select again from an earlier selection, whose skipped files are known by name only.
+
+    Returns None when a file is wanted now that was skipped then: its size and hash are not known.
+
+    Raises:
+        KbootError: as select().
+    """
+    if any(path == INDEX for path, _ in skipped) and _is_asked(INDEX, include, exclude):
+        return None
+    nameless = [RemoteFile(path, _MAX_SMALL_BYTES + 1 if why == _TOO_LARGE else 0, "", None) for path, why in skipped]
+    wanted, others = select([*files, *nameless], index_json, include, exclude)
+    return (wanted, others) if all(file.blob_id for file in wanted) else None
+
+
+def _parse(index_json: bytes | None) -> Index | None:
+    if index_json is None:
+        return None
+    try:
+        return parse_index(index_json)
+    except NotValid as exc:
+        raise KbootError(
+            "index-not-valid",
+            f"{INDEX} is no weight index: {exc}",
+            hint="the commit itself is broken: pin another revision, or name the files with checkpoint.include",
+        ) from exc
+
+
+def _is_asked(path: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
+    return (not include or any(_matches(path, p) for p in include)) and not _why_excluded(path, exclude)
+
+
+def _why_excluded(path: str, exclude: Sequence[str]) -> str:
+    return next((f"excluded by the profile ({pattern})" for pattern in exclude if _matches(path, pattern)), "")
+
+
+def _included(files: Sequence[RemoteFile], include: Sequence[str]) -> dict[str, str]:
+    return {
+        file.path: "" if any(_matches(file.path, p) for p in include) else "not included by the profile"
+        for file in files
+    }
+
+
+def _chosen(files: Sequence[RemoteFile], index: Index | None) -> dict[str, str]:
+    """Return why each file is left out; empty for those that an engine needs."""
+    weights = _weights(files, index)
+    folders_of = {
+        kind: {dirname(file.path) for file in files if _is_weights(file.path) and (file.path in weights) is kind}
+        for kind in (True, False)
+    }
+    other_models = folders_of[False] - folders_of[True] - {""}
+    return {file.path: _why_not(file, weights, other_models, index) for file in files}
+
+
+def _why_not(file: RemoteFile, weights: frozenset[str], other_models: set[str], index: Index | None) -> str:
+    path, folder = file.path, dirname(file.path)
+    if path in weights:
+        return ""
+    if _is_weights(path):
+        return _why_not_weights(path, index)
+    if folder in other_models:
+        return f"belongs to the weights in {folder}/, which are not loaded"
+    if f"/{path}".lower().endswith(_NOT_READ):
+        return "no engine reads it"
+    if path.endswith(".index.json") and path != INDEX and not _is_index_of(path, weights):
+        return "index of weights that are not loaded"
+    return _TOO_LARGE if file.size_bytes > _MAX_SMALL_BYTES else ""
+
+
+def _weights(files: Sequence[RemoteFile], index: Index | None) -> frozenset[str]:
+    """Return the paths of the weights an engine loads: the index's shards, else those at the top, in one format."""
+    if index:
+        return frozenset(index.shards)
+    top = [file.path for file in files if "/" not in file.path and file.path not in _NOT_WEIGHTS]
+    tensors = [path for path in top if path.endswith(_SAFETENSORS)]
+    once = [path for path in tensors if not path.startswith("consolidated")]
+    formats = (once, tensors, *([path for path in top if path.endswith(kind)] for kind in _TORCH))
+    return frozenset(next(filter(None, formats), ()))
+
+
+def _why_not_weights(path: str, index: Index | None) -> str:
+    if path.endswith(_SAFETENSORS):
+        return "not in the index: the same weights again, or another model's" if index else "not at the top"
+    if path.endswith(_TORCH):
+        return "torch weights; engines load the safetensors"
+    return "weights in a format that the engines here do not load"
+
+
+def _is_index_of(path: str, weights: frozenset[str]) -> bool:
+    """Return whether an index belongs to the weights that are loaded: pytorch_model.bin.index.json to *.bin."""
+    kind = path.removesuffix(".index.json").rpartition(".")[2]
+    return any(weight.endswith(f".{kind}") for weight in weights) and not any(w.endswith(_SAFETENSORS) for w in weights)
+
+
+def _is_weights(path: str) -> bool:
+    return path.lower().endswith((_SAFETENSORS, *_TORCH, *_OTHER_WEIGHTS))
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Match as huggingface_hub does: `*` crosses folders, and a folder stands for all below it."""
+    return fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
+
+
+def _check_loadable(wanted: Sequence[RemoteFile], index: Index | None, reasons: dict[str, str]) -> None:
+    if not any(_is_weights(file.path) for file in wanted):
+        raise KbootError(
+            "no-loadable-weights",
+            f"none of the {len(reasons)} listed files are weights that would be fetched",
+            where=tuple(f"{path}: {why}" for path, why in sorted(reasons.items()) if why and _is_weights(path))[:10],
+            hint="change checkpoint.include or checkpoint.exclude in the profile",
+        )
+    if index and (lost := [shard for shard in index.shards if reasons[shard]]):
+        raise _shards("index-shard-left-out", "names shards that include or exclude leave out", lost)
+
+
+def _shards(code: str, what: str, shards: Sequence[str]) -> KbootError:
+    more = f" and {len(shards) - 3} more" if len(shards) > 3 else ""
+    return KbootError(
+        code,
+        f"{INDEX} {what}: {', '.join(shards[:3])}{more}",
+        hint="an engine would start with weights that were never set; fix the profile or pin another revision",
+    )
