@@ -1,0 +1,158 @@
+"""What is wrong with a profile is told all at once, each with file, key, value and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from operator_files import SMALLEST, write_profile
+
+from kboot.errors import ProfileError
+from kboot.host.paths import Paths
+from kboot.profile.load import load_profile
+
+GOLDEN = Path(__file__).parent / "golden"
+TOKEN = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+
+
+def problems(text: str, paths: Paths) -> list[str]:
+    """Return the lines of the error that a profile gives, without the file."""
+    path = write_profile(paths, "bad.toml", text)
+    with pytest.raises(ProfileError) as caught:
+        load_profile("bad", paths)
+    assert "profile-not-valid" == caught.value.code
+    return [line.removeprefix(f"{path}: ") for line in caught.value.where]
+
+
+GPU_LAYOUT = 'schema = 1\ncheckpoint.repo = "o/n"\n[[layout]]\nname = "a"\ngpu = "H200"\ngpus_per_node = 8\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (SMALLEST + "[serve]\nport = 70000\n", "serve.port is 70000; wanted: at most 65535"),
+        (SMALLEST + "[serve]\nport = 0\n", "serve.port is 0; wanted: at least 1"),
+        (SMALLEST + '[serve]\nport = "80"\n', 'serve.port is "80"; wanted: a whole number'),
+        (SMALLEST + "[serve]\nport = 80.5\n", "serve.port is 80.5; wanted: a whole number"),
+        (SMALLEST + "[serve]\nport = true\n", "serve.port is true; wanted: a whole number"),
+        (SMALLEST + "[serve]\nprot = 1\n", "serve.prot is unknown; the nearest known key is serve.port"),
+        (SMALLEST + "[server]\n", "server is unknown; the nearest known key is serve"),
+        (SMALLEST + '[serve]\nrepo = "x"\n', "serve.repo is unknown here; did you mean checkpoint.repo?"),
+        (SMALLEST + "[fleet]\nzzz = 1\n", "fleet.zzz is unknown; known here: peers"),
+        (SMALLEST + "serve = 3\n", "layout[0].serve is unknown here; did you mean serve?"),
+        ("serve = 3\n" + SMALLEST, "serve is 3; wanted: a table"),
+        ('name = "x"\n' + SMALLEST, "name is unknown here; did you mean layout.name?"),
+        ('digest = "x"\n' + SMALLEST, "digest is unknown; "),
+        (SMALLEST + '[verify]\nmode = "none"\n', "verify.mode is \"none\"; wanted: 'ledger', 'quick' or 'full'"),
+        (SMALLEST + "[warm]\nmax_memory_fraction = 1.5\n", "warm.max_memory_fraction is 1.5; wanted: at most 1"),
+        (SMALLEST + "[warm]\nmax_memory_fraction = nan\n", "warm.max_memory_fraction is nan; wanted: "),
+        (SMALLEST + '[warm]\nenabled = "yes"\n', 'warm.enabled is "yes"; wanted: true or false'),
+        (SMALLEST + "[fetch]\nstall_timeout_s = 0\n", "fetch.stall_timeout_s is 0; wanted: more than 0"),
+        (SMALLEST.replace("schema = 1", "schema = 2"), "schema is 2; wanted: 1"),
+        (SMALLEST.replace("schema = 1", ""), "schema is missing and has no default"),
+        (SMALLEST.replace('repo = "org/small"', ""), "checkpoint.repo is missing and has no default"),
+        (SMALLEST.replace("org/small", "../../etc"), 'checkpoint.repo is "../../etc"; wanted: `owner/name`'),
+        (SMALLEST.replace("org/small", "a"), 'checkpoint.repo is "a"; wanted: at least 3 characters'),
+        (SMALLEST + "[checkpoint.x]\n", "checkpoint.x is unknown; known here: "),
+        (
+            'schema = 1\ncheckpoint = {repo = "o/n", revision = "a b"}\nlayout = []\n',
+            "layout is []; wanted: at least 1",
+        ),
+        (SMALLEST + '[license]\nfile = "../x"\n', 'license.file is "../x"; wanted: a path inside the repository'),
+        (SMALLEST + "[license]\naccept_required = true\n", "license.name is missing; wanted: the licence's name"),
+        (SMALLEST + "[model]\nsize_bytes = 2026-11-30\n", "model.size_bytes is the date 2026-11-30; wanted: text"),
+        (SMALLEST + '[serve]\nserved_name = "a\\u0000b"\n', "serve.served_name holds a NUL character"),
+        (SMALLEST + '[tune.settings]\n"/etc/passwd" = "x"\n', 'tune.settings."/etc/passwd" has an impossible name'),
+        (SMALLEST + '[tune.settings]\n"/sys/../etc/x" = "x"\n', 'tune.settings."/sys/../etc/x" has an impossible name'),
+        (SMALLEST + 'env = {"A=B" = "x"}\n', 'layout[0].env."A=B" has an impossible name; wanted: an environment'),
+        (SMALLEST + "[layout.parallel]\ndata = 0\n", "layout[0].parallel.data is 0; wanted: more than 0"),
+        (SMALLEST.replace('"demo"', '"vlm"'), "layout[0].engine is \"vlm\"; wanted: 'vllm', 'sglang'"),
+        (SMALLEST.replace('"demo"', '"vllm"'), 'layout[0].gpu is "none"; wanted: a GPU class'),
+        (SMALLEST.replace('"demo"', '"command"'), "layout[0].command is missing; wanted: the whole command line"),
+        (SMALLEST + 'command = ["x"]\n', 'layout[0].command is given; wanted: engine = "command" with it'),
+        (SMALLEST.replace("node = 0", "node = 1"), 'layout[0].gpus_per_node is 1 for gpu = "none"; wanted: 0'),
+        (GPU_LAYOUT, "layout[0].parallel makes 1 × 1 × 1 = 1 ranks for 8 × 1 = 8 GPUs; wanted: "),
+        (GPU_LAYOUT + "nodes = 2\nparallel = {tensor = 8}\n", "layout[0].parallel makes 1 × 8 × 1 = 8 ranks for 8 × 2"),
+    ],
+)
+def test_one_problem_is_named_exactly(text: str, line: str, paths: Paths) -> None:
+    """Key, value seen, what is allowed; for a wrong key the nearest right one."""
+    found = problems(text, paths)
+
+    assert any(each.startswith(line) for each in found), found
+
+
+@pytest.mark.parametrize("source", ["hub", "https://mirror.example/hub", "file:///mnt/models", "s3://bucket/prefix"])
+def test_known_sources_are_taken(source: str, paths: Paths) -> None:
+    """Each kind of source has one spelling."""
+    write_profile(paths, "small.toml")
+
+    assert (source,) == load_profile("small", paths, [f'checkpoint.sources=["{source}"]']).checkpoint.sources
+
+
+@pytest.mark.parametrize("source", ["", "Hub", "ftp://x/y", "file://relative", "/mnt/models", "https://", "https:// x"])
+def test_other_sources_are_refused(source: str, paths: Paths) -> None:
+    """What no source understands is told before anything is tried."""
+    text = SMALLEST.replace('"org/small"', f'"org/small"\nsources = ["hub", "{source}"]')
+
+    (line,) = problems(text, paths)
+
+    assert line.startswith(f'checkpoint.sources[1] is "{source}"; wanted: `hub`, https://host/')
+
+
+def test_all_problems_of_all_files_are_told_at_once(paths: Paths) -> None:
+    """Golden text of one bad profile with a bad drop-in and a bad `--set`."""
+    profile = (GOLDEN / "bad.toml").read_bytes()
+    write_profile(paths, "bad.toml", profile)
+    write_profile(paths, "bad.d/10-site.toml", "[serve]\nport = 99999\n[fetch]\ntransport = 'ftp'\n")
+
+    with pytest.raises(ProfileError) as caught:
+        load_profile("bad", paths, ["verify.mode=never"])
+
+    error = caught.value
+    text = "\n".join((f"error: {error.code}", error.message, *error.where, f"hint: {error.hint}", ""))
+    assert (GOLDEN / "bad.txt").read_text() == text.replace(str(paths.config), "/etc/kboot")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SMALLEST + f'env = {{HF_TOKEN = "{TOKEN}"}}\n',
+        SMALLEST + f"# {TOKEN}\n",
+        SMALLEST + f'args = ["--hf-token={TOKEN}"]\n',
+        SMALLEST + f'[fleet]\n{TOKEN} = "x"\n',
+        SMALLEST.replace("org/small", TOKEN),
+        SMALLEST.replace('"org/small"', '"org/small"\nsources = ["https://me:secretword@mirror.example/x"]'),
+        SMALLEST + 'env = {A = "AKIAIOSFODNN7EXAMPLE"}\n',
+    ],
+)
+def test_credentials_are_refused_and_never_repeated(text: str, paths: Paths) -> None:
+    """Tokens, keys and passwords do not belong in a profile, and the error does not print them."""
+    found = "\n".join(problems(text, paths))
+
+    assert " holds a" in found
+    assert TOKEN not in found
+    assert "secretword" not in found
+    assert "AKIAIOSFODNN7EXAMPLE" not in found
+
+
+@pytest.mark.parametrize("override", [f"serve.served_name={TOKEN}", f"serve.port={TOKEN}", f'serve.host="{TOKEN}'])
+def test_credentials_in_set_are_not_repeated(override: str, paths: Paths) -> None:
+    """Neither by validation nor by the TOML reader."""
+    write_profile(paths, "small.toml")
+
+    with pytest.raises(ProfileError) as caught:
+        load_profile("small", paths, [override])
+
+    assert TOKEN not in str(caught.value.to_json())
+
+
+def test_a_missing_value_is_blamed_on_the_profile_not_on_a_drop_in(paths: Paths) -> None:
+    """A required key that no file gives is wanted in the profile's own file."""
+    path = write_profile(paths, "bad.toml", "schema = 1\n")
+    write_profile(paths, "bad.d/a.toml", "[checkpoint]\nrevision = 'v1'\n")
+
+    with pytest.raises(ProfileError) as caught:
+        load_profile("bad", paths)
+
+    assert f"{path}: layout is missing and has no default" in caught.value.where
