@@ -1,6 +1,7 @@
 """A daemon whose boots follow a script: each word of the last argument is one boot.
 
 done, degraded: the boot leaves a record. refused: a permanent error. away: a transient one. crash: an exception.
+slow: ends well once the file FOLDER/go exists.
 files: forever reports new files, until stopped. stuck: reports the same byte over and over, until stopped. bare: ends
 well but leaves no record. The last word repeats.
 
@@ -37,6 +38,11 @@ class Script:
             case "done" | "degraded":
                 emit(FileDone("fetch", "a", 1_000_000, 0.1, "hub"))
                 self.record.write_text("{}")
+            case "slow":
+                while not (self.record.parent / "go").exists():
+                    stop.wait(0.02)
+                self.record.write_text("{}")
+                word = "done"
             case "bare":
                 word = "done"
             case "refused":

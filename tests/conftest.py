@@ -1,0 +1,29 @@
+"""What all tests share: the no-I/O watch over deciding code, and the recorded nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from guards.no_io import Watch
+
+TESTS = Path(__file__).parent
+WATCHED = ("plan", "checks", "engines")
+
+pytest_plugins = ["nodes.plugin"] if (TESTS / "nodes" / "plugin.py").exists() else []
+
+_WATCH = Watch()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Watch tests of pure packages, and those marked no_io."""
+    parts = item.path.relative_to(TESTS).parts if item.path.is_relative_to(TESTS) else ()
+    if not (parts and parts[0] in WATCHED) and item.get_closest_marker("no_io") is None:
+        return (yield)
+    with _WATCH.armed_during():
+        result = yield
+    if _WATCH.seen:  # also where the code under test swallowed the exception
+        pytest.fail(_WATCH.seen, pytrace=False)
+    return result
