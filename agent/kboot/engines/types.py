@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kboot.facts.types import NodeFacts
-from kboot.profile.types import LayoutAsk, Profile
+from kboot.profile.types import EngineName, LayoutAsk, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,9 @@ class Launch:
 class EnginePhase:
     """A phase of the engine's own boot, recognised in its log.
 
-    starts, ends: regular expressions of log messages; a group named `seconds` in `ends` carries the length.
+    starts, ends: regular expressions, searched in log messages (without time, level and process). Both empty strings
+    never match; a phase without `starts` begins with the process, or as long before its end as `ends` says.
+    A group named `seconds` in `ends` carries the length as the engine measured it.
     """
 
     name: str
@@ -106,12 +108,27 @@ class EnginePhase:
     ends: str
 
 
-class Engine(Protocol):
-    """Adapter of one serving engine. Pure: it starts nothing and reads nothing."""
+@dataclass(frozen=True, slots=True)
+class CacheSign:
+    """A log message that says whether a kernel cache held what was needed. says: regular expression."""
 
-    name: str
+    cache: str
+    hit: bool
+    says: str
+
+
+class Engine(Protocol):
+    """Adapter of one serving engine. Pure: it starts nothing and reads nothing.
+
+    failures: regular expressions of log messages that name a first cause, searched from the message's start.
+    threads: regular expressions with a group `threads`: what a process says its OpenMP share was.
+    """
+
+    name: EngineName
     phases: tuple[EnginePhase, ...]
-    failures: tuple[str, ...]  # regular expressions of log lines that name a first cause
+    failures: tuple[str, ...]
+    cache_signs: tuple[CacheSign, ...]
+    threads: tuple[str, ...]
 
     def cache_key(self, facts: NodeFacts, profile: Profile, layout: LayoutAsk, commit: str) -> CacheKey:
         """Return the key under which this engine's kernel caches are kept."""

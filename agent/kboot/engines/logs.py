@@ -1,0 +1,169 @@
+"""What does an engine's log say of its boot: which phases, how long, which caches hit, what failed first?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from kboot.engines.types import Engine
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}")
+# "(Worker_DP0_EP0 pid=4345) INFO 11-30 06:29:37 [weight_utils.py:869] message"; every part may be absent.
+_VLLM = re.compile(
+    r"(?:\((?P<process>[\w.:-]+) pid=\d+\) ?)?"
+    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]+\] ?)?"
+)
+# "[2026-11-30 06:29:37 DP0 TP0] message", "[ts] message"
+_BRACKETS = re.compile(r"\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?P<process>[A-Z]+\d[\w ]*))?|ts|smg)\] ?")
+_FAILED_PROCESS = re.compile(r"(?:WorkerProc|EngineCore) failed to start")
+_BAR = re.compile(r"\d+%\|.*\| *\d+/\d+|\d+% Completed \| \d+/\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A log line without its decoration. process: who said it ("Worker_DP0_EP0"); empty when it does not say."""
+
+    process: str
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpan:
+    """A phase of the engine's boot over all its processes. end_unix_s: None while it runs."""
+
+    name: str
+    start_unix_s: float
+    end_unix_s: float | None
+
+    @property
+    def seconds(self) -> float | None:
+        """Length; None while it runs."""
+        return None if self.end_unix_s is None else max(0.0, self.end_unix_s - self.start_unix_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first cause the log names. process: the rank that said it, or the first that fell after it."""
+
+    unix_s: float
+    process: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSaid:
+    """hits and misses: how often the log said so of this cache."""
+
+    cache: str
+    hits: int
+    misses: int
+
+
+@dataclass(slots=True)
+class _Open:
+    start_unix_s: float
+    end_unix_s: float | None = None
+
+
+@dataclass(slots=True)
+class LogReader:
+    """Reads an engine's log line by line, as it is written; the time of a line is when it was read.
+
+    started_unix_s: when the engine's process was started, where phases without a starting line begin.
+    """
+
+    engine: Engine
+    started_unix_s: float
+    _spans: dict[str, _Open] = field(default_factory=dict)
+    _hits: dict[str, list[int]] = field(default_factory=dict)
+    _threads: dict[str, int] = field(default_factory=dict)
+    _cause: Failure | None = None
+    _first_error: Failure | None = None
+
+    def feed(self, unix_s: float, line: str) -> Message:
+        """Take one line; return it without its decoration."""
+        message = parse(line)
+        if message.text:
+            self._feed_phases(unix_s, message.text)
+            self._feed_caches(message.text)
+            self._feed_threads(message)
+            self._feed_failures(unix_s, message)
+        return message
+
+    def spans(self) -> tuple[EngineSpan, ...]:
+        """Return the phases seen so far, by their start; one that all ranks share is first start to last end."""
+        found = [EngineSpan(name, s.start_unix_s, s.end_unix_s) for name, s in self._spans.items()]
+        return tuple(sorted(found, key=lambda s: (s.start_unix_s, s.end_unix_s is None, s.end_unix_s or 0.0)))
+
+    def current(self) -> str | None:
+        """Return the phase that began last and has not ended; None between phases."""
+        running = [s for s in self.spans() if s.end_unix_s is None]
+        return running[-1].name if running else None
+
+    def caches(self) -> tuple[CacheSaid, ...]:
+        """Return what was said of each cache, by name."""
+        return tuple(CacheSaid(name, hits, misses) for name, (misses, hits) in sorted(self._hits.items()))
+
+    def threads(self) -> dict[str, int]:
+        """Return the OpenMP share each process reported, by process."""
+        return dict(sorted(self._threads.items()))
+
+    def failure(self) -> Failure | None:
+        """Return the first cause; without a recognised one the first line logged as an error."""
+        return self._cause or self._first_error
+
+    def _feed_phases(self, unix_s: float, text: str) -> None:
+        for phase in self.engine.phases:
+            span = self._spans.get(phase.name)
+            if span is None and phase.starts and re.search(phase.starts, text):
+                span = self._spans[phase.name] = _Open(unix_s)
+            elif phase.ends and (found := re.search(phase.ends, text)):
+                said = found.groupdict().get("seconds")
+                # The engine measured from before the line that kboot saw first, and one rank may speak for all.
+                begun = self.started_unix_s if said is None else max(self.started_unix_s, unix_s - float(said))
+                if span is None:
+                    span = self._spans[phase.name] = _Open(begun)
+                elif said is not None:
+                    span.start_unix_s = min(span.start_unix_s, begun)
+                span.end_unix_s = unix_s
+
+    def _feed_caches(self, text: str) -> None:
+        for sign in self.engine.cache_signs:
+            if re.search(sign.says, text):
+                self._hits.setdefault(sign.cache, [0, 0])[sign.hit] += 1
+
+    def _feed_threads(self, message: Message) -> None:
+        for pattern in self.engine.threads:
+            if found := re.search(pattern, message.text):
+                self._threads[message.process] = int(found["threads"])
+
+    def _feed_failures(self, unix_s: float, message: Message) -> None:
+        if self._cause is None and any(re.match(pattern, message.text) for pattern in self.engine.failures):
+            self._cause = Failure(unix_s, message.process, message.text)
+        elif self._cause is not None and not self._cause.process and _FAILED_PROCESS.match(message.text):
+            self._cause = Failure(self._cause.unix_s, message.process, self._cause.text)
+        if self._first_error is None and message.level in ("ERROR", "CRITICAL"):
+            self._first_error = Failure(unix_s, message.process, message.text)
+
+
+def parse(line: str) -> Message:
+    """Return a log line without colours, time and level; what looks like a Hub token is masked."""
+    text = mask(_COLOUR.sub("", line)).rstrip()
+    found = _VLLM.match(text)
+    process, level = (found["process"] or "", found["level"] or "") if found else ("", "")
+    text = text[found.end() :] if found else text
+    if not process and (bracket := _BRACKETS.match(text)):
+        process, text = bracket["process"] or "", text[bracket.end() :]
+    return Message(process, level, text)
+
+
+def mask(text: str) -> str:
+    """Return the text with Hub tokens masked: some engines log the arguments they were given (vllm#53625)."""
+    return _TOKEN.sub("hf_***", text)
+
+
+def is_progress_bar(line: str) -> bool:
+    """Return whether a line is one state of a progress bar, which a log has no use for."""
+    return _BAR.search(line) is not None
