@@ -163,7 +163,7 @@ class CpuAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneAsk:
-    """`[tune]`: kernel settings wanted, path under /sys or /proc/sys → value. Applied, read back, put back on failure."""
+    """`[tune]`: kernel settings wanted, path under /sys or /proc/sys → value. Read back; put back on failure."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
 

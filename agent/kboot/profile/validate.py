@@ -58,7 +58,7 @@ def validate(
             f"{noun}-not-valid",
             f"{what} has {len(lines)} {'problem' if len(lines) == 1 else 'problems'}",
             where=tuple(lines),
-            hint=f"correct {'it' if len(lines) == 1 else 'them'}; `kboot profile check` reads the files again",
+            hint="`kboot profile check` reads the files again" if noun == "profile" else None,
         )
     return value
 

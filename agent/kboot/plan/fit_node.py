@@ -1,0 +1,176 @@
+"""Does a layout's share of the weights fit this very node, as its GPUs, memory and disk stand now?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kboot.errors import DoesNotFit
+from kboot.facts.types import Gpu, MemoryFacts, Mount, NodeFacts
+from kboot.plan.fit import DRIVER_RESERVE, GIB, RESERVE_BYTES, FitRow, gb
+from kboot.plan.layout import chosen_gpus
+from kboot.profile.types import LayoutAsk, NodeClass
+
+HOST_BYTES_PER_WORKER = 4 * GIB
+"""Host memory of one GPU worker with its front ends: 2.2 + 1 + 1 GiB (vLLM 0.26.0, 2x H200, recorded boot)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FitLine:
+    """One resource. fits None: not readable, and unknown is not yes. have_bytes: free now, for this user."""
+
+    what: Literal["gpu", "ram", "disk"]
+    fits: bool | None
+    need_bytes: int
+    have_bytes: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FitVerdict:
+    """limiting_gpu: index of the GPU with the least free memory; pids: who holds memory of it."""
+
+    layout: str
+    lines: tuple[FitLine, ...]
+    limiting_gpu: int | None = None
+    pids: tuple[int, ...] = ()
+
+    @property
+    def fits(self) -> bool | None:
+        """False where one resource is too small, None where none is but one could not be read."""
+        answers = [line.fits for line in self.lines]
+        return False if False in answers else None if None in answers else True
+
+    @property
+    def short(self) -> tuple[FitLine, ...]:
+        """The resources that are too small."""
+        return tuple(line for line in self.lines if line.fits is False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Free memory of one usable GPU; have_bytes None: not readable."""
+
+    gpu: Gpu
+    have_bytes: int | None
+    kind: Literal["whole", "slice", "slice-missing", "unified"]
+
+
+def fit_node(
+    facts: NodeFacts,
+    layout: LayoutAsk,
+    weights_bytes: int,
+    node_classes: Sequence[NodeClass],
+    missing_bytes: int = 0,
+) -> FitVerdict:
+    """Compare the layout's needs on this node with what is free now.
+
+    weights_bytes: of the whole model; this node's GPUs hold an even share. missing_bytes: still to fetch to the state
+    folder (CheckpointFacts.missing_bytes).
+    """
+    disk = _disk(facts.mounts, missing_bytes)
+    if layout.gpus_per_node == 0:
+        return FitVerdict(layout.name, (_ram(facts.memory, weights_bytes, "weights in host memory"), disk))
+    rooms = [_room(gpu, facts.memory) for gpu in chosen_gpus(facts, layout, node_classes)]
+    share = -(-weights_bytes // (layout.gpus_per_node * layout.nodes))
+    gpu_line, limiting = _gpus(rooms, layout, share)
+    lines: tuple[FitLine, ...] = (gpu_line, disk)
+    if not any(room.kind == "unified" for room in rooms):
+        lines = (gpu_line, _ram(facts.memory, layout.gpus_per_node * HOST_BYTES_PER_WORKER, "engine processes"), disk)
+    if limiting is None:
+        return FitVerdict(layout.name, lines)
+    return FitVerdict(layout.name, lines, limiting.index, limiting.processes)
+
+
+def node_does_not_fit(verdict: FitVerdict, fitting: Sequence[FitRow] = ()) -> DoesNotFit:
+    """Build the error for a node that is too small. fitting: layouts that would (FitReport.fitting)."""
+    first, *others = (line.text for line in verdict.short)
+    nearest = [row.verdict for row in fitting[:3]]
+    holders = f"end pid {', '.join(map(str, verdict.pids))}, or take other GPUs" if verdict.pids else ""
+    gpu_short = any(line.what == "gpu" for line in verdict.short)
+    hints = {
+        "gpu": holders or (f"nearest that fit: {'; '.join(nearest)}" if nearest else "take a layout with more GPUs"),
+        "ram": "free memory, or raise the memory limit of the service",
+        "disk": "free space, or point state_dir in kboot.toml at a larger disk",
+    }
+    return DoesNotFit(
+        "gpu-memory-too-small" if gpu_short else f"{verdict.short[0].what}-too-small",
+        f"layout {verdict.layout} does not fit this node: {first}",
+        where=tuple(others),
+        hint="; ".join(hints[line.what] for line in verdict.short),
+    )
+
+
+def _room(gpu: Gpu, memory: MemoryFacts) -> _Room:
+    """A worker on a MIG part gets one instance; on a unified part it shares the host's memory."""
+    if gpu.mig:
+        if not gpu.mig_slices:
+            return _Room(gpu, 0, "slice-missing")
+        return _Room(gpu, _smallest([s.memory_total_bytes for s in gpu.mig_slices]), "slice")
+    if gpu.unified:
+        return _Room(gpu, _available(memory), "unified")
+    if gpu.memory_total_bytes is None or gpu.memory_used_bytes is None:
+        return _Room(gpu, None, "whole")
+    # NVML counts the driver's own reserve as used on some drivers and apart on others: counted once here
+    used = max(gpu.memory_used_bytes, DRIVER_RESERVE.size_bytes)
+    return _Room(gpu, gpu.memory_total_bytes - used, "whole")
+
+
+def _smallest(sizes: Sequence[int | None]) -> int | None:
+    known = [size for size in sizes if size is not None]
+    return min(known) if len(known) == len(sizes) else None
+
+
+def _gpus(rooms: Sequence[_Room], layout: LayoutAsk, share: int) -> tuple[FitLine, Gpu | None]:
+    need = share + RESERVE_BYTES - DRIVER_RESERVE.size_bytes
+    if len(rooms) < layout.gpus_per_node:
+        text = f"{len(rooms)} of {layout.gpus_per_node} GPUs of class {layout.gpu} are there"
+        return FitLine("gpu", False, need, None, text), None
+    unread = [room.gpu.index for room in rooms if room.have_bytes is None]
+    if unread:
+        text = f"free memory of GPU {', '.join(map(str, unread))} could not be read"
+        return FitLine("gpu", None, need, None, text), None
+    tightest = min(rooms, key=lambda room: (room.have_bytes, room.gpu.index))
+    have = tightest.have_bytes or 0
+    text = f"{_room_words(tightest, have)}; {gb(share)} of weights and {gb(need - share)} of reserve are needed"
+    return FitLine("gpu", have > need, need, have, text), tightest.gpu
+
+
+def _room_words(room: _Room, have: int) -> str:
+    index = room.gpu.index
+    match room.kind:
+        case "slice-missing":
+            return f"GPU {index} is in MIG mode without an instance: no usable device"
+        case "slice":
+            return f"the smallest MIG instance of GPU {index} has {gb(have)}"
+        case "unified":
+            return f"GPU {index} shares the host's memory, {gb(have)} available"
+        case _:
+            pids = f" (pid {', '.join(map(str, room.gpu.processes))} holds memory)" if room.gpu.processes else ""
+            return f"GPU {index} has the least free memory, {gb(have)}{pids}"
+
+
+def _available(memory: MemoryFacts) -> int:
+    return min(memory.available_bytes, memory.limit_bytes or memory.available_bytes)
+
+
+def _ram(memory: MemoryFacts, need: int, what: str) -> FitLine:
+    have = _available(memory)
+    limited = " (the cgroup's limit)" if have < memory.available_bytes else ""
+    huge = f", {gb(memory.hugepages_bytes)} more in huge pages" if memory.hugepages_bytes else ""
+    text = f"{gb(need)} of RAM for {what}, {gb(have)} available{limited}{huge}"
+    return FitLine("ram", have >= need, need, have, text)
+
+
+def _disk(mounts: Sequence[Mount], missing_bytes: int) -> FitLine:
+    state = next((m for m in mounts if m.role == "state"), None)
+    if missing_bytes == 0:
+        free = state.free_bytes if state else None
+        return FitLine("disk", True, 0, free, "nothing is missing on disk")
+    if state is None or state.free_bytes is None:
+        return FitLine("disk", None, missing_bytes, None, "free disk space of the state folder could not be read")
+    if state.read_only:
+        return FitLine("disk", False, missing_bytes, 0, f"{state.mount_point} is mounted read-only")
+    text = f"{gb(missing_bytes)} still to fetch, {gb(state.free_bytes)} free on {state.mount_point}"
+    return FitLine("disk", state.free_bytes >= missing_bytes, missing_bytes, state.free_bytes, text)

@@ -1,0 +1,107 @@
+"""Which of a profile's layouts is meant for this node?"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from kboot.errors import DoesNotFit, FactMissing, UsageError
+from kboot.facts.types import Gpu, GpuFacts, NodeFacts
+from kboot.profile.types import LayoutAsk, NodeClass, Profile
+
+_WITHOUT_GPU = frozenset({"command", "demo"})  # engines that can serve from CPUs
+
+
+def choose_layout(
+    profile: Profile, facts: NodeFacts, node_classes: Sequence[NodeClass], gpu: str | None = None
+) -> LayoutAsk:
+    """Return the first layout whose GPUs this node has, enough of them; `gpu = "none"` needs none.
+
+    gpu: a node class to plan for in place of what the node has (`--gpu B300` on a machine that builds images).
+
+    Raises:
+        UsageError: `gpu` names no class of the profile's layouts.
+        FactMissing: NVIDIA devices are there, but NVML could not say what they are.
+        DoesNotFit: no layout matches what was found.
+    """
+    if gpu is not None:
+        return _layout_of_class(profile, gpu)
+    for layout in profile.layout:
+        if _needs_no_gpu(layout) or _has_gpus(facts, layout, node_classes):
+            return layout
+    if facts.gpu.nvml not in ("ok", "no-library") and facts.gpu.pci_bus_ids:
+        raise _unknown_gpus(profile, facts.gpu)
+    raise _no_layout(profile, facts.gpu)
+
+
+def class_of(product: str, node_classes: Sequence[NodeClass]) -> NodeClass | None:
+    """Return the class whose `match` the product name contains; the longest one where several do."""
+    fits = [(len(m), c.gpu, c) for c in node_classes for m in c.match if m.lower() in product.lower()]
+    return max(fits, key=lambda f: f[:2])[2] if fits else None
+
+
+def is_of_class(gpu: Gpu, wanted: str, node_classes: Sequence[NodeClass]) -> bool:
+    """Return whether a GPU is of a layout's class; a class nobody described is looked for as a word of the name."""
+    known = class_of(gpu.name, node_classes)
+    if known is not None:
+        return known.gpu.lower() == wanted.lower()
+    return wanted.lower() in re.split(r"[^a-z0-9]+", gpu.name.lower())
+
+
+def chosen_gpus(facts: NodeFacts, layout: LayoutAsk, node_classes: Sequence[NodeClass]) -> tuple[Gpu, ...]:
+    """Return the GPUs that the layout's workers get on this node: the first of its class, by index."""
+    of_class = sorted((g for g in facts.gpu.gpus if is_of_class(g, layout.gpu, node_classes)), key=lambda g: g.index)
+    return tuple(of_class[: layout.gpus_per_node])
+
+
+def found_words(gpu: GpuFacts) -> str:
+    """Return what GPUs there are, for a message: "2x NVIDIA H200", "no GPU"."""
+    counts = Counter(g.name for g in gpu.gpus)
+    return ", ".join(f"{n}x {name}" for name, n in sorted(counts.items())) or "no GPU"
+
+
+def wants_words(layout: LayoutAsk) -> str:
+    """Return what a layout wants of each node: "8x-b300: 8x B300 on 1 node"."""
+    if layout.gpus_per_node == 0:
+        return f"{layout.name}: no GPU"
+    nodes = "1 node" if layout.nodes == 1 else f"each of {layout.nodes} nodes"
+    return f"{layout.name}: {layout.gpus_per_node}x {layout.gpu} on {nodes}"
+
+
+def _layout_of_class(profile: Profile, gpu: str) -> LayoutAsk:
+    for layout in profile.layout:
+        if layout.gpu.lower() == gpu.lower():
+            return layout
+    raise UsageError(
+        "gpu-class-unknown",
+        f"profile {profile.name} has no layout for {gpu!r}",
+        where=tuple(wants_words(layout) for layout in profile.layout),
+        hint=f"known here: {', '.join(sorted({layout.gpu for layout in profile.layout}))}",
+    )
+
+
+def _needs_no_gpu(layout: LayoutAsk) -> bool:
+    return layout.gpu.lower() == "none" and layout.engine in _WITHOUT_GPU
+
+
+def _has_gpus(facts: NodeFacts, layout: LayoutAsk, node_classes: Sequence[NodeClass]) -> bool:
+    return 0 < layout.gpus_per_node == len(chosen_gpus(facts, layout, node_classes))
+
+
+def _unknown_gpus(profile: Profile, gpu: GpuFacts) -> FactMissing:
+    return FactMissing(
+        "gpus-unknown",
+        f"{len(gpu.pci_bus_ids)} NVIDIA devices are on the PCI bus, but NVML did not say what they are: {gpu.nvml}",
+        where=tuple(text for text in (gpu.detail, *(wants_words(layout) for layout in profile.layout)) if text),
+        hint="`kboot doctor` says what is wrong with the driver; `--gpu CLASS` plans without asking it",
+    )
+
+
+def _no_layout(profile: Profile, gpu: GpuFacts) -> DoesNotFit:
+    return DoesNotFit(
+        "no-layout-for-node",
+        f"this node has {found_words(gpu)}; no layout of profile {profile.name} is for that",
+        where=tuple(wants_words(layout) for layout in profile.layout),
+        hint=f"add a [[layout]] in a drop-in, or see `kboot fit {profile.name}` for the nodes that hold the model",
+    )
