@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-from kboot.facts.types import GpuFacts, NodeFacts
+from kboot.facts.types import Gpu, GpuFacts, NodeFacts
 from kboot.profile.types import LayoutAsk, Profile
+
+_WITHOUT_GPU = ("command", "demo")
 
 
 def is_class(product: str, gpu_class: str) -> bool:
@@ -13,22 +15,25 @@ def is_class(product: str, gpu_class: str) -> bool:
     return gpu_class.lower() in re.split(r"[^a-z0-9]+", product.lower())
 
 
-def layout_for(gpu: GpuFacts, profile: Profile) -> LayoutAsk | None:
-    """Return the first layout for this node's GPUs, or for no GPU where NVML lists none; None when there is none.
+def gpus_for(gpu: GpuFacts, layout: LayoutAsk) -> tuple[Gpu, ...]:
+    """Return the GPUs of a layout's class, by index."""
+    return tuple(sorted((g for g in gpu.gpus if is_class(g.name, layout.gpu)), key=lambda g: g.index))
 
-    A node with too few GPUs of the right class still gets the layout: that it is short is `gpu.count`'s finding.
+
+def layout_for(gpu: GpuFacts, profile: Profile) -> LayoutAsk | None:
+    """Return the first layout this node has enough GPUs for; else the first of its class; None when there is none.
+
+    That a node is short of GPUs for its class's layout is `gpu.count`'s finding.
     """
     for layout in profile.layout:
-        if layout.gpu.lower() == "none" or layout.gpus_per_node == 0:
+        if not needs_gpus(layout) or 0 < layout.gpus_per_node <= len(gpus_for(gpu, layout)):
             return layout
-        if any(is_class(g.name, layout.gpu) for g in gpu.gpus):
-            return layout
-    return None
+    return next((layout for layout in profile.layout if gpus_for(gpu, layout)), None)
 
 
-def wants_gpus(profile: Profile) -> bool:
-    """Return whether no layout of the profile works without a GPU."""
-    return all(layout.gpus_per_node > 0 for layout in profile.layout)
+def needs_gpus(layout: LayoutAsk) -> bool:
+    """Return whether a layout cannot start on a machine without GPUs."""
+    return layout.gpu.lower() != "none" or layout.engine not in _WITHOUT_GPU
 
 
 def workers(layout: LayoutAsk | None) -> int:
@@ -37,8 +42,14 @@ def workers(layout: LayoutAsk | None) -> int:
 
 
 def gap_reason(facts: NodeFacts, *names: str) -> str:
-    """Return why one of these facts (dotted names, or their first parts) could not be read."""
-    for gap in facts.gaps:
-        if any(gap.fact == name or gap.fact.startswith(f"{name}.") for name in names):
-            return f"{gap.source}: {gap.reason}"
+    """Return why a fact could not be read. names: its dotted name or what leads it, the most telling first."""
+    for name in names:
+        for gap in facts.gaps:
+            if gap.fact == name or gap.fact.startswith(f"{name}."):
+                return f"{gap.source}: {gap.reason}"
     return "this machine did not tell"
+
+
+def unread(facts: NodeFacts, *names: str) -> bool:
+    """Return whether one of these facts (or the group it is in) is a Gap."""
+    return any(gap.fact in names for gap in facts.gaps)

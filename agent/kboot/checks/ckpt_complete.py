@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts, LocalFile
+from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import EVERYWHERE, Check, Finding
 from kboot.checks.words import count, disk_size, some
 from kboot.facts.types import NodeFacts
@@ -12,7 +13,7 @@ from kboot.profile.types import Profile
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """Missing files cost time, damaged ones must not be served."""
     if checkpoint is None:
-        return not_listed(profile)
+        return not_listed(facts, profile)
     damaged = [f for f in checkpoint.files if f.state == "damaged"]
     if damaged:
         return _damaged(damaged)
@@ -39,10 +40,12 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     return Finding("ok", f"{count(len(checkpoint.files), 'file')} of {pinned}, {disk_size(listing.size_bytes)}")
 
 
-def not_listed(profile: Profile | None) -> Finding:
+def not_listed(facts: NodeFacts, profile: Profile | None) -> Finding:
     """Return the answer where nothing on this disk lists the checkpoint: nobody knows which files are wanted."""
     if profile is None:
         return Finding("skip", "no profile says which checkpoint")
+    if unread(facts, "checkpoint"):
+        return Finding("unknown", f"the checkpoint could not be looked at ({gap_reason(facts, 'checkpoint')})")
     return Finding(
         "unknown",
         f"nothing on this disk lists {profile.checkpoint.repo}@{profile.checkpoint.revision[:12]}, "

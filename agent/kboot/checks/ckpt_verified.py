@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.asked import gap_reason, unread
 from kboot.checks.ckpt_complete import not_listed
 from kboot.checks.types import EVERYWHERE, Check, Finding
 from kboot.checks.words import age, count, disk_size, some
@@ -16,7 +17,9 @@ STALE_S = 30 * 86400
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """Judge by the ledger; what is missing altogether is ckpt.complete's finding."""
     if checkpoint is None:
-        return not_listed(profile)
+        return not_listed(facts, profile)
+    if unread(facts, "ledger"):
+        return Finding("unknown", f"the ledger could not be read ({gap_reason(facts, 'ledger')})")
     unproven = [f for f in checkpoint.files if f.state == "present"]
     if unproven:
         unhashed = sum(f.file.size_bytes for f in unproven)

@@ -12,7 +12,7 @@ from kboot.profile.types import Profile
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """A file system that is mounted read-only is usually one the kernel remounted after an error."""
-    if not facts.mounts:
+    if not all(m.mount_point for m in facts.mounts) or not facts.mounts:
         return Finding("unknown", f"the mounts could not be read ({gap_reason(facts, 'mounts')})")
     stuck = [m for m in facts.mounts if m.read_only]
     if not stuck:

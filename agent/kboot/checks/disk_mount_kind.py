@@ -17,7 +17,7 @@ CONTAINER = frozenset({"overlay", "aufs", "fuse-overlayfs", "fuse.fuse-overlayfs
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """Judge the file system types of the state and cache folders; the runtime folder belongs in memory."""
     kept = [m for m in facts.mounts if m.role in ("state", "cache")]
-    if not kept:
+    if not kept or not all(m.fs_type for m in kept):
         return Finding("unknown", f"the mounts could not be read ({gap_reason(facts, 'mounts')})")
     off = [m for m in kept if m.fs_type not in LOCAL]
     if not off:

@@ -18,7 +18,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     """Compare the missing bytes with what this user may still write on the file system of the state folder."""
     mount = next((m for m in facts.mounts if m.role == "state"), None)
     if mount is None or mount.free_bytes is None:
-        return Finding("unknown", f"free space for the state folder could not be read ({gap_reason(facts, 'mounts')})")
+        return Finding(
+            "unknown",
+            f"free space for the state folder could not be read ({gap_reason(facts, 'mounts.state', 'mounts')})",
+        )
     if mount.free_inodes is not None and mount.total_bytes and 0 < mount.free_inodes < MARGIN_INODES:
         return _no_inodes(mount)
     seen = f"{disk_size(mount.free_bytes)} free on {mount.mount_point}"
@@ -41,7 +44,7 @@ def _by_published_size(seen: str, free: int, profile: Profile) -> Finding:
     if free < published + MARGIN_BYTES:
         return Finding(
             "warn",
-            f"{seen}; {profile.checkpoint.repo} is published as {disk_size(published)} and nothing of it is listed here",
+            f"{seen}; {profile.checkpoint.repo} is published as {disk_size(published)}; nothing of it is listed here",
             wanted=f"{disk_size(published + MARGIN_BYTES)} free",
             why="boot will refuse before the first byte",
             hint="free space, or point state_dir in kboot.toml at a larger disk",

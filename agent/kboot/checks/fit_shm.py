@@ -21,7 +21,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "one worker shares nothing through /dev/shm")
     total, free = facts.memory.shm_total_bytes, facts.memory.shm_free_bytes
     if total is None or free is None:
-        return Finding("unknown", f"/dev/shm could not be measured ({gap_reason(facts, 'memory')})")
+        return Finding("unknown", f"/dev/shm could not be measured ({gap_reason(facts, 'memory.shm')})")
     need = workers_here * BYTES_PER_WORKER
     seen = f"{mem_size(free)} of {mem_size(total)} free in /dev/shm"
     if free >= need:

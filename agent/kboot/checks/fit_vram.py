@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import gap_reason, layout_for
+from kboot.checks.asked import gap_reason, gpus_for, layout_for
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import mem_size, some
 from kboot.facts.types import Gpu, NodeFacts
@@ -25,7 +25,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     weights = weight_bytes(profile, checkpoint)
     if weights is None:
         return Finding("unknown", "neither a listing on this disk nor the profile says how large the weights are")
-    free_of = {g.index: free_bytes(g, facts) for g in facts.gpu.gpus}
+    chosen = gpus_for(facts.gpu, layout)[: layout.gpus_per_node]
+    free_of = {g.index: free_bytes(g, facts) for g in chosen}
     unread = [i for i, free in free_of.items() if free is None]
     if unread:
         reason = gap_reason(facts, *(f"gpus.{i}" for i in unread))
@@ -43,9 +44,11 @@ def weight_bytes(profile: Profile, checkpoint: CheckpointFacts | None) -> int | 
 
 
 def free_bytes(gpu: Gpu, facts: NodeFacts) -> int | None:
-    """Return what an engine could take of a GPU now; on unified parts that is the host's available memory."""
+    """Return what an engine could take of a GPU now: of the host on unified parts, of the largest slice under MIG."""
     if gpu.unified:
-        return facts.memory.available_bytes
+        return facts.memory.available_bytes or None
+    if gpu.mig:
+        return max((s.memory_total_bytes or 0 for s in gpu.mig_slices), default=0)
     if gpu.memory_total_bytes is None or gpu.memory_used_bytes is None:
         return None
     return gpu.memory_total_bytes - gpu.memory_used_bytes
@@ -62,13 +65,13 @@ def _judge(facts: NodeFacts, layout: LayoutAsk, weights: int, free_of: dict[int,
     share = weights // sharing_gpus(layout)
     fullest = min(free_of, key=lambda i: (free_of[i], i))
     free = free_of[fullest]
-    total = next((g.memory_total_bytes for g in facts.gpu.gpus if g.index == fullest), None) or free
+    gpu = next(g for g in facts.gpu.gpus if g.index == fullest)
+    total = max(free, (0 if gpu.mig else gpu.memory_total_bytes) or 0)
     seen = f"{mem_size(share)} of weights per GPU in layout {layout.name}, {mem_size(free)} free on GPU {fullest}"
-    holders = next((g.processes for g in facts.gpu.gpus if g.index == fullest), ())
     if share >= free:
         return Finding(
             "fail",
-            f"{seen}, the fullest" + (f" (pid {some(holders)} holds memory)" if holders else ""),
+            f"{seen}, the fullest" + (f" (pid {some(gpu.processes)} holds memory)" if gpu.processes else ""),
             wanted=f"more than {mem_size(share)} free on every GPU",
             why="loading ends in out-of-memory",
             hint=f"free GPU {fullest}, or take a layout with more GPUs (`kboot fit` lists those that fit)",

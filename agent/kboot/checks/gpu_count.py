@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import layout_for, wants_gpus
+from kboot.checks.asked import gpus_for, layout_for, needs_gpus
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, some
 from kboot.facts.types import Gap, NodeFacts
@@ -39,7 +39,7 @@ def _without_driver(facts: NodeFacts, profile: Profile | None) -> Finding:
             why="no engine can start on them",
             hint="install the driver (or `modprobe nvidia`), then `kboot doctor --check gpu.count`",
         )
-    if profile is not None and wants_gpus(profile):
+    if profile is not None and all(needs_gpus(layout) for layout in profile.layout):
         return Finding(
             "fail",
             f"this machine has no NVIDIA GPU; every layout of profile {profile.name} needs some",
@@ -64,13 +64,19 @@ def _probe_failed(facts: NodeFacts) -> Finding:
 
 
 def _lost(facts: NodeFacts) -> tuple[str, ...]:
-    """Return bus ids on the bus that NVML did not list, and GPUs that NVML counted but could not open."""
+    """Return bus ids on the bus that NVML did not list, or else indices that NVML counted but could not open.
+
+    A container sees the whole bus but only the GPUs it was given.
+    """
     listed = {g.bus_id for g in facts.gpu.gpus}
-    indices = {str(g.index) for g in facts.gpu.gpus}
     unlisted = tuple(b for b in facts.gpu.pci_bus_ids if b not in listed)
-    if unlisted:
+    if unlisted and facts.os.container is None and "" not in listed:
         return unlisted
-    return tuple(sorted({_gap_index(g) for g in facts.gaps} - indices - {""}))
+    return tuple(sorted({_gap_index(g) for g in facts.gaps} - _indices(facts) - {""}))
+
+
+def _indices(facts: NodeFacts) -> set[str]:
+    return {str(g.index) for g in facts.gpu.gpus}
 
 
 def _gap_index(gap: Gap) -> str:
@@ -81,10 +87,11 @@ def _gap_index(gap: Gap) -> str:
 
 def _lost_gpus(facts: NodeFacts, lost: tuple[str, ...]) -> Finding:
     usable = len(facts.gpu.gpus)
-    reasons = sorted({g.reason for g in facts.gaps if _gap_index(g) in lost})
+    reasons = sorted({g.reason for g in facts.gaps if _gap_index(g) and _gap_index(g) not in _indices(facts)})
+    names = some(f"GPU {each}" if each.isdigit() else each for each in lost)
     return Finding(
         "fail",
-        f"{usable} of {count(usable + len(lost), 'GPU')} answer; lost: {some(lost)}"
+        f"{usable} of {count(usable + len(lost), 'GPU')} answer; lost: {names}"
         + (f" ({some(reasons)})" if reasons else ""),
         wanted=f"{usable + len(lost)} answering",
         why="a layout for the whole node cannot start, and other GPUs' jobs on this node may fail with it",
@@ -107,11 +114,11 @@ def _as_asked(facts: NodeFacts, profile: Profile | None) -> Finding:
             why="boot has no layout to plan with",
             hint=f"`kboot profile show {profile.name}`; add a [[layout]] for this GPU",
         )
-    if len(gpus) < layout.gpus_per_node:
+    if len(gpus_for(facts.gpu, layout)) < layout.gpus_per_node:
         return Finding(
             "fail",
-            f"{seen}; layout {layout.name} needs {layout.gpus_per_node} per node",
-            wanted=f"{count(layout.gpus_per_node, 'GPU')}",
+            f"{seen}; layout {layout.name} needs {layout.gpus_per_node}x {layout.gpu} on each node",
+            wanted=f"{layout.gpus_per_node}x {layout.gpu}",
             why="the layout cannot start",
             hint=f"`kboot fit {profile.name}` shows layouts that fit; a missing GPU shows in `lspci -d 10de:`",
         )

@@ -22,7 +22,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
                 f"NVML did not answer inside its deadline{detail}",
                 wanted="an answer within seconds",
                 why="every CUDA program on this node will hang the same way",
-                hint="keep evidence with `nvidia-bug-report.sh` (it may hang as well), then reboot",
+                hint="`kboot doctor --mode full` waits longer (without nvidia-persistenced a GPU wakes in 3-4 s); "
+                "if it hangs there too, keep evidence (`dmesg`, `ps axl | grep ' D'`) and reboot",
             )
         case "error":
             return Finding(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import layout_for
+from kboot.checks.asked import gap_reason, layout_for, unread
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import mem_size
 from kboot.facts.types import NodeFacts
@@ -14,6 +14,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     """Unlimited, or as much as the memory there is. RDMA between nodes does not start with less."""
     if not facts.gpu.gpus and not facts.gpu.pci_bus_ids:
         return Finding("skip", "without a GPU nothing pins memory")
+    if unread(facts, "limits", "limits.memlock"):
+        return Finding("unknown", f"the limit could not be read ({gap_reason(facts, 'limits.memlock', 'limits')})")
     soft, hard = facts.limits.memlock_bytes
     if soft is None:
         return Finding("ok", "unlimited")

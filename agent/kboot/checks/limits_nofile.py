@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import EVERYWHERE, Check, Finding
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
@@ -14,6 +15,8 @@ SPARE = 256
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """Judge the soft limit of this process, which the engine inherits."""
+    if unread(facts, "limits", "limits.nofile"):
+        return Finding("unknown", f"the limit could not be read ({gap_reason(facts, 'limits.nofile', 'limits')})")
     soft, hard = facts.limits.nofile
     if soft is None or soft >= WANTED:
         return Finding("ok", f"soft limit {_text(soft)}, hard limit {_text(hard)}")

@@ -20,7 +20,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     cpu_nodes = [n.number for n in facts.numa if n.cpus]
     if len(cpu_nodes) < 2:
         return Finding("ok", "one node holds all CPUs: every CPU is as near as any other")
-    lost = [g.index for g in gpus if not _located(g)]
+    lost = [g.index for g in gpus if not _located(g, facts)]
     if not lost:
         near = sorted({g.numa_node for g in gpus if g.numa_node is not None})
         return Finding("ok", f"{count(len(gpus), 'GPU')} on node {ranges(near)}" if near else "NVML names near CPUs")
@@ -33,8 +33,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     )
 
 
-def _located(gpu: Gpu) -> bool:
-    return gpu.numa_node is not None or bool(gpu.cpu_affinity)
+def _located(gpu: Gpu, facts: NodeFacts) -> bool:
+    """Return whether a GPU is nearer to some CPUs; a virtual machine without topology calls all of them near."""
+    near = set(gpu.cpu_affinity or ())
+    return gpu.numa_node is not None or (bool(near) and not near >= set(facts.cpu.online))
 
 
 CHECK = Check(

@@ -1,0 +1,278 @@
+"""What is wrong with this node?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from kboot.checkpoint import CheckpointFacts, Listing
+from kboot.checks import CHECKS
+from kboot.checks.asked import layout_for
+from kboot.checks.types import STATUSES, Check, Finding, Mode, Status
+from kboot.errors import ExitStatus, KbootError, UsageError
+from kboot.events import Emit, Event, Notice, PhaseFinished, PhaseStarted
+from kboot.facts.collect import collect
+from kboot.facts.engine import collect_engine
+from kboot.facts.types import Gap, NodeFacts
+from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.paths import Paths
+from kboot.host.probes import ask_in_child
+from kboot.host.types import Host
+from kboot.profile.types import Profile
+from kboot.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Longest times of one run. A healthy node takes a small part of them."""
+
+    nvml_s: float
+    facts_s: float
+    checkpoint_s: float
+
+
+BUDGETS: Mapping[Mode, Budget] = {
+    "quick": Budget(10.0, 14.0, 6.0),
+    "full": Budget(40.0, 45.0, 15.0),
+    "bake": Budget(10.0, 14.0, 6.0),
+    "deep": Budget(120.0, 130.0, 30.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One check and what it found."""
+
+    check: Check
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorReport:
+    """One run. findings: in the order of CHECKS. hostname: "" where the facts could not be read."""
+
+    mode: Mode
+    profile: str
+    hostname: str
+    started_unix_s: float
+    seconds: float
+    findings: tuple[Answer, ...]
+
+    @property
+    def counts(self) -> Mapping[Status, int]:
+        """Return how many findings there are of each status, zeros included."""
+        counted = Counter(a.finding.status for a in self.findings)
+        return {status: counted[status] for status in STATUSES}
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        """Return 4 with a fail, 3 with a warning or an unknown, else 0."""
+        counts = self.counts
+        if counts["fail"]:
+            return ExitStatus.DOCTOR_FAILED
+        return ExitStatus.DEGRADED if counts["warn"] or counts["unknown"] else ExitStatus.DONE
+
+
+def run_doctor(
+    host: Host,
+    paths: Paths,
+    profile: Profile | None,
+    mode: Mode,
+    only: Sequence[str],
+    emit: Emit,
+    budget: Budget | None = None,
+) -> DoctorReport:
+    """Ask every check of a mode and return the answers; changes nothing and makes no network request.
+
+    only: check ids, or patterns of them ("gpu.*"); empty = all. budget: None = the mode's. What cannot be read in time
+    makes checks answer unknown, so the run ends within its budget on a node in any state.
+
+    Raises:
+        UsageError: `only` names no check of this mode.
+    """
+    checks = select_checks(mode, only)
+    budget = budget or BUDGETS[mode]
+    started_s, started_unix_s = monotonic_s(), unix_s()
+    emit(PhaseStarted("doctor", len(checks), 0))
+    facts = _probe_facts(host, paths, profile, budget, emit)
+    if isinstance(facts, Finding):
+        answers = tuple(Answer(check, facts) for check in checks)
+    else:
+        checkpoint, gaps = _probe_checkpoint(paths, profile, budget, emit)
+        known = replace(facts, gaps=(*facts.gaps, *gaps))
+        answers = tuple(Answer(check, _ask(check, known, profile, checkpoint)) for check in checks)
+    report = DoctorReport(
+        mode=mode,
+        profile=profile.name if profile else "",
+        hostname="" if isinstance(facts, Finding) else facts.os.hostname,
+        started_unix_s=started_unix_s,
+        seconds=monotonic_s() - started_s,
+        findings=answers,
+    )
+    emit(PhaseFinished("doctor", _WORD[report.exit_status], report.seconds, 0))
+    return report
+
+
+_WORD = {ExitStatus.DONE: "done", ExitStatus.DEGRADED: "degraded", ExitStatus.DOCTOR_FAILED: "failed"}
+
+
+def select_checks(mode: Mode, only: Sequence[str]) -> tuple[Check, ...]:
+    """Return the checks of a mode that are asked for, in the order of CHECKS.
+
+    Raises:
+        UsageError: a name matches no check, or none of this mode.
+    """
+    in_mode = tuple(check for check in CHECKS if mode in check.modes)
+    for name in only:
+        if not any(fnmatchcase(check.id, name) for check in in_mode):
+            raise _unknown_check(name, mode)
+    if not only:
+        return in_mode
+    return tuple(check for check in in_mode if any(fnmatchcase(check.id, name) for name in only))
+
+
+def to_json(report: DoctorReport) -> dict[str, object]:
+    """Return the report as `kboot doctor --json` prints it; ids are stable."""
+    return {
+        "schema": 1,
+        "kind": "doctor",
+        "mode": report.mode,
+        "profile": report.profile,
+        "hostname": report.hostname,
+        "started_unix_s": report.started_unix_s,
+        "seconds": round(report.seconds, 3),
+        "exit_status": int(report.exit_status),
+        "counts": dict(report.counts),
+        "findings": [_finding_json(answer) for answer in report.findings],
+    }
+
+
+def summary(report: DoctorReport) -> str:
+    """Return one line for a ticket: "doctor quick on node7: 1 fail (gpu.count), 2 warn (…), 15 ok, 6 skip; 0.4 s"."""
+    parts = []
+    for status in ("fail", "warn", "unknown", "ok", "skip"):
+        ids = [a.check.id for a in report.findings if a.finding.status == status]
+        if ids:
+            named = f" ({', '.join(ids)})" if status in ("fail", "warn", "unknown") else ""
+            parts.append(f"{len(ids)} {status}{named}")
+    return f"doctor {report.mode} on {report.hostname or 'this node'}: {', '.join(parts)}; {report.seconds:.1f} s"
+
+
+def local_checkpoint(paths: Paths, profile: Profile, emit: Emit) -> CheckpointFacts | None:
+    """Return the pinned commit as this disk knows it; None where nothing here lists it. No content is read.
+
+    Raises:
+        UsageError: the repository is on this disk in several spellings.
+    """
+    store = Store(paths, emit)
+    listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
+    if listing is None:
+        return None
+    return CheckpointFacts(
+        listing=listing,
+        files=store.local(listing),
+        snapshot_path=str(store.snapshot_path(listing)),
+        published=not store.unlinked(listing) and _serving_path_leads_there(paths, profile, store, listing),
+    )
+
+
+def _serving_path_leads_there(paths: Paths, profile: Profile, store: Store, listing: Listing) -> bool:
+    try:
+        return (paths.models / profile.name).resolve(strict=True) == store.snapshot_path(listing).resolve(strict=True)
+    except (OSError, RuntimeError):  # absent, not allowed, or links in a circle
+        return False
+
+
+def _probe_facts(host: Host, paths: Paths, profile: Profile | None, budget: Budget, emit: Emit) -> NodeFacts | Finding:
+    """Return the facts; where they cannot be had, the finding that every check then has."""
+    try:
+        return ask_in_child(lambda: _read_facts(host, paths, profile, budget.nvml_s), budget.facts_s)
+    except (KbootError, OSError) as exc:
+        emit(Notice("probe.failed", f"the node's facts could not be read: {exc}"))
+        return Finding(
+            "unknown",
+            f"the node's facts could not be read: {exc}",
+            wanted=f"an answer within {budget.facts_s:g} s",
+            why="a file system or a driver does not answer",
+            hint="`ps axl | grep ' D'` and `dmesg | tail` show who is blocked",
+        )
+
+
+def _read_facts(host: Host, paths: Paths, profile: Profile | None, nvml_timeout_s: float) -> NodeFacts:
+    """Return the facts, with the engine of the layout that is meant for the GPUs found."""
+    settings = tuple(profile.tune.settings) if profile else ()
+    facts = collect(host, paths, tune_paths=settings, nvml_timeout_s=nvml_timeout_s)
+    layout = layout_for(facts.gpu, profile) if profile else None
+    if layout is None or layout.engine == facts.engine.name:
+        return facts
+    engine, gaps = collect_engine(host, layout.engine, None)
+    others = tuple(gap for gap in facts.gaps if not gap.fact.startswith("engine"))
+    return replace(facts, engine=engine, gaps=(*others, *gaps))
+
+
+def _probe_checkpoint(
+    paths: Paths, profile: Profile | None, budget: Budget, emit: Emit
+) -> tuple[CheckpointFacts | None, tuple[Gap, ...]]:
+    if profile is None:
+        return None, ()
+    try:
+        found, notices = ask_in_child(lambda: _read_checkpoint(paths, profile), budget.checkpoint_s)
+    except (KbootError, OSError) as exc:
+        emit(Notice("probe.failed", f"the checkpoint could not be looked at: {exc}"))
+        return None, (Gap("checkpoint", str(paths.hub), str(exc)),)
+    for notice in notices:
+        emit(notice)
+    return found, tuple(Gap("ledger", str(paths.ledger), n.text) for n in notices if n.event == "ledger.unreadable")
+
+
+def _read_checkpoint(paths: Paths, profile: Profile) -> tuple[CheckpointFacts | None, tuple[Notice, ...]]:
+    notices: list[Notice] = []
+
+    def keep(event: Event) -> None:
+        if isinstance(event, Notice):
+            notices.append(event)
+
+    return local_checkpoint(paths, profile, keep), tuple(notices)
+
+
+def _ask(check: Check, facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """Return a check's answer; one that breaks is reported as unknown, so that the others are still heard."""
+    run: Callable[[NodeFacts, Profile | None, CheckpointFacts | None], Finding] = check.run
+    try:
+        return run(facts, profile, checkpoint)
+    except Exception as exc:  # noqa: BLE001 - a bug in one check must not hide a sick node
+        return Finding("unknown", f"the check itself failed, a bug in kboot: {type(exc).__name__}: {exc}")
+
+
+def _finding_json(answer: Answer) -> dict[str, object]:
+    finding = answer.finding
+    return {
+        "id": answer.check.id,
+        "status": finding.status,
+        "asks": answer.check.asks,
+        "seen": finding.seen,
+        "wanted": finding.wanted,
+        "source": finding.source or answer.check.source,
+        "why": finding.why,
+        "hint": finding.hint,
+    }
+
+
+def _unknown_check(name: str, mode: Mode) -> UsageError:
+    ids = [check.id for check in CHECKS]
+    if any(fnmatchcase(each, name) for each in ids):
+        modes = sorted({m for check in CHECKS if fnmatchcase(check.id, name) for m in check.modes})
+        return UsageError(
+            "check-not-in-mode",
+            f"check {name!r} is not part of mode {mode}",
+            hint=f"its modes: {', '.join(modes)}",
+        )
+    near = get_close_matches(name, ids, n=3)
+    return UsageError(
+        "check-unknown",
+        f"there is no check {name!r}",
+        hint=f"near: {', '.join(near)}" if near else f"known: {', '.join(ids)}",
+    )

@@ -1,0 +1,128 @@
+"""A node on which nothing is wrong, its profile and its checkpoint, and one on which nothing could be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
+from kboot.facts.types import (
+    CacheFacts,
+    CpuFacts,
+    EngineFacts,
+    Gap,
+    Gpu,
+    GpuFacts,
+    LimitFacts,
+    MemoryFacts,
+    Mount,
+    NodeFacts,
+    NumaNode,
+    OsFacts,
+    TuneFacts,
+)
+from kboot.profile.types import CheckpointAsk, LayoutAsk, ParallelAsk, Profile
+
+GIB = 1 << 30
+NOW_S = 1_800_000_000.0
+
+GPUS = tuple(
+    Gpu(
+        index=i,
+        name="NVIDIA H200",
+        uuid=f"GPU-{i}",
+        bus_id=f"0000:{i + 1:02x}:00.0",
+        memory_total_bytes=141 * GIB,
+        memory_used_bytes=GIB,
+        compute_capability=(9, 0),
+        numa_node=i // 4,
+        cpu_affinity=tuple(range(32)) if i < 4 else tuple(range(32, 64)),
+        mig=False,
+        unified=False,
+        processes=(),
+    )
+    for i in range(8)
+)
+NODE = NodeFacts(
+    collected_unix_s=NOW_S,
+    os=OsFacts("node7", "Debian GNU/Linux 13", "6.12.0", "x86_64", "b00t", NOW_S - 60, None, 0),
+    cpu=CpuFacts(
+        model="CPU",
+        online=tuple(range(64)),
+        allowed=tuple(range(64)),
+        isolated=(),
+        quota_cpus=None,
+        core_of={n: (n // 32, n % 32) for n in range(64)},
+        node_of={n: n // 32 for n in range(64)},
+        governor_of=dict.fromkeys(range(64), "performance"),
+    ),
+    numa=(
+        NumaNode(0, tuple(range(32)), 1024 * GIB, 1000 * GIB, {0: 10, 1: 21}),
+        NumaNode(1, tuple(range(32, 64)), 1024 * GIB, 1000 * GIB, {0: 21, 1: 10}),
+    ),
+    memory=MemoryFacts(2048 * GIB, 2000 * GIB, None, 0, 0, 1024 * GIB, 1024 * GIB),
+    gpu=GpuFacts("ok", "", "580.95.05", "13.0", GPUS, tuple(g.bus_id for g in GPUS)),
+    mounts=(
+        Mount("state", "/var/lib/kboot", "/", "ext4", "/dev/nvme0n1p1", False, 4 << 40, 3 << 40, 10**8),
+        Mount("cache", "/var/lib/kboot/cache", "/", "ext4", "/dev/nvme0n1p1", False, 4 << 40, 3 << 40, 10**8),
+        Mount("runtime", "/run/kboot", "/run", "tmpfs", "tmpfs", False, 4 << 30, 3 << 30, 10**6),
+    ),
+    limits=LimitFacts((1048576, 1048576), (None, None)),
+    engine=EngineFacts("vllm", "0.33.0", "/opt/venv/bin/python3", {"vllm": "0.33.0"}),
+    caches=CacheFacts({"h200-580": {"gpu": "sm90"}}, frozenset({"h200-580"})),
+    tune=TuneFacts({}),
+)
+PROFILE = Profile(
+    name="model",
+    schema=1,
+    checkpoint=CheckpointAsk(repo="org/model", revision="main"),
+    layout=(LayoutAsk(name="8x-h200", gpu="H200", gpus_per_node=8, parallel=ParallelAsk(data=8, expert=True)),),
+)
+CPU_PROFILE = replace(PROFILE, layout=(LayoutAsk(name="cpu", gpu="none", gpus_per_node=0, engine="demo"),))
+SHARDS = tuple(
+    RemoteFile(f"model-{n:05d}-of-00096.safetensors", 8 * 10**9, f"{n:064x}", f"{n:064x}") for n in range(1, 97)
+)
+LISTING = Listing("org/model", "main", "c0ffee" + "0" * 34, SHARDS, (), "trees/c0ffee.json on disk")
+CHECKPOINT = CheckpointFacts(
+    listing=LISTING,
+    files=tuple(LocalFile(f, "verified", f.size_bytes, verified_unix_s=NOW_S - 3600) for f in SHARDS),
+    snapshot_path="/var/lib/kboot/hub/models--org--model/snapshots/c0ffee",
+    published=True,
+)
+BLIND = NodeFacts(
+    collected_unix_s=NOW_S,
+    os=OsFacts("", "", "", "", "", None, None, 1000),
+    cpu=CpuFacts("", (), (), (), None, {}, {}, {}),
+    numa=(),
+    memory=MemoryFacts(0, 0, None, 0, 0, None, None),
+    gpu=GpuFacts("error", "NVML could not be asked: Permission denied", None, None, (), ()),
+    mounts=(),
+    limits=LimitFacts((0, 0), (0, 0)),
+    engine=EngineFacts("", None, None, {}),
+    caches=CacheFacts({}, frozenset()),
+    tune=TuneFacts({}),
+    gaps=tuple(
+        Gap(fact, "/proc", "Permission denied")
+        for fact in ("memory", "memory.shm", "mounts", "limits", "cpu", "numa", "gpu", "engine", "ledger")
+    ),
+)
+
+
+def node(**changes: Any) -> NodeFacts:
+    """Return the good node with fields of its parts changed: node(memory={"swap_used_bytes": GIB})."""
+    parts: dict[str, Any] = {
+        name: replace(getattr(NODE, name), **change) if isinstance(change, dict) else change
+        for name, change in changes.items()
+    }
+    return replace(NODE, **parts)
+
+
+def gpus(number: int = 8, **changes: Any) -> tuple[Gpu, ...]:
+    """Return the first GPUs of the good node, each changed the same way."""
+    return tuple(replace(gpu, **changes) for gpu in GPUS[:number])
+
+
+def files(state: Any, number: int = 3, **changes: Any) -> CheckpointFacts:
+    """Return the checkpoint with its first files in another state."""
+    other = tuple(LocalFile(f, state, 0, **changes) for f in SHARDS[:number])
+    return replace(CHECKPOINT, files=(*other, *CHECKPOINT.files[number:]))

@@ -1,0 +1,147 @@
+"""What every check promises."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+from good_node import (
+    BLIND,
+    CHECKPOINT,
+    CPU_PROFILE,
+    GIB,
+    NODE,
+    PROFILE,
+    files,
+    gpus,
+    node,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kboot.checks
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks import CHECKS
+from kboot.checks.types import STATUSES, Check, Finding
+from kboot.facts.types import CacheFacts, EngineFacts, Gap, NodeFacts
+from kboot.profile.types import Profile
+
+EVERY_CHECK = pytest.mark.parametrize("check", CHECKS, ids=[c.id for c in CHECKS])
+NO_GPU = {"nvml": "no-library", "gpus": (), "pci_bus_ids": ()}
+
+BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
+    "gpu.nvml_responsive": (node(gpu={"nvml": "hung", "gpus": ()}), PROFILE, CHECKPOINT),
+    "gpu.driver_lib_match": (node(gpu={"nvml": "mismatch", "gpus": ()}), PROFILE, CHECKPOINT),
+    "gpu.count": (node(gpu={"gpus": gpus(7)}), PROFILE, CHECKPOINT),
+    "gpu.mig_mode": (node(gpu={"gpus": gpus(mig=True)}), PROFILE, CHECKPOINT),
+    "gpu.idle_clean": (node(gpu={"gpus": gpus(processes=(4711,))}), PROFILE, CHECKPOINT),
+    "fit.vram": (node(gpu={"gpus": gpus(memory_used_bytes=100 * GIB)}), PROFILE, CHECKPOINT),
+    "fit.ram": (node(memory={"available_bytes": 16 * GIB}), PROFILE, CHECKPOINT),
+    "fit.disk": (node(mounts=(replace(NODE.mounts[0], free_bytes=GIB),)), PROFILE, files("absent")),
+    "fit.shm": (node(memory={"shm_free_bytes": 64 << 20}), PROFILE, CHECKPOINT),
+    "cpu.governor": (node(cpu={"governor_of": dict.fromkeys(range(64), "powersave")}), PROFILE, CHECKPOINT),
+    "cpu.quota": (node(cpu={"quota_cpus": 8.0}), PROFILE, CHECKPOINT),
+    "cpu.isolcpus": (node(cpu={"isolated": (8, 9, 10)}), PROFILE, CHECKPOINT),
+    "numa.gpu_node": (node(gpu={"gpus": gpus(numa_node=None, cpu_affinity=None)}), PROFILE, CHECKPOINT),
+    "mem.hugepages": (node(memory={"hugepages_bytes": 1024 * GIB}), PROFILE, CHECKPOINT),
+    "mem.swap": (node(memory={"swap_used_bytes": GIB}), PROFILE, CHECKPOINT),
+    "limits.nofile": (node(limits={"nofile": (1024, 524288)}), PROFILE, CHECKPOINT),
+    "limits.memlock": (node(limits={"memlock_bytes": (65536, 65536)}), PROFILE, CHECKPOINT),
+    "disk.fs_ro": (node(mounts=tuple(replace(m, read_only=True) for m in NODE.mounts)), PROFILE, CHECKPOINT),
+    "disk.mount_kind": (node(mounts=tuple(replace(m, fs_type="nfs4") for m in NODE.mounts)), PROFILE, CHECKPOINT),
+    "ckpt.complete": (NODE, PROFILE, files("absent")),
+    "ckpt.verified": (NODE, PROFILE, files("present")),
+    "cache.complete": (node(caches=CacheFacts({"h200-580": {}}, frozenset())), PROFILE, CHECKPOINT),
+    "engine.version": (node(engine=EngineFacts("vllm", None, None, {})), PROFILE, CHECKPOINT),
+    "facts.gaps": (replace(NODE, gaps=(Gap("os.boot_id", "/proc", "gone"),)), PROFILE, CHECKPOINT),
+}
+OFF_THE_BUS = node(gpu=NO_GPU)
+HALF_BLIND = node(
+    gpu={"gpus": gpus(memory_total_bytes=None, memory_used_bytes=None, numa_node=None, cpu_affinity=None)},
+    numa=(),
+    memory={"shm_total_bytes": None, "shm_free_bytes": None},
+    mounts=tuple(replace(m, mount_point="", fs_type="", free_bytes=None, free_inodes=None) for m in NODE.mounts),
+)
+
+
+@EVERY_CHECK
+def test_the_good_node_is_ok(check: Check) -> None:
+    """Nothing is wrong with the good node, and every check can tell."""
+    assert "ok" == check.run(NODE, PROFILE, CHECKPOINT).status
+
+
+@EVERY_CHECK
+def test_a_bad_node_is_a_finding(check: Check) -> None:
+    """Each check finds what it is for, and says what was wanted, why it matters and what to do."""
+    finding = check.run(*BAD[check.id])
+
+    assert finding.status in (("unknown",) if check.id == "facts.gaps" else ("warn", "fail"))
+    assert all((finding.seen, finding.wanted, finding.why, finding.hint))
+
+
+@EVERY_CHECK
+def test_what_was_not_read_is_never_ok(check: Check) -> None:
+    """A check whose facts are gaps answers unknown or fail, or skips and says why."""
+    assert "ok" != check.run(BLIND, PROFILE, None).status
+
+
+@pytest.mark.parametrize("id_", ["gpu.idle_clean", "fit.vram", "fit.disk", "fit.shm", "disk.fs_ro", "disk.mount_kind"])
+def test_a_value_that_was_not_read_is_unknown(id_: str) -> None:
+    """One value of many that is not known makes the checks that need it unknown."""
+    check = next(c for c in CHECKS if c.id == id_)
+
+    assert "unknown" == check.run(HALF_BLIND, PROFILE, CHECKPOINT).status
+
+
+@EVERY_CHECK
+@pytest.mark.parametrize("facts", [NODE, OFF_THE_BUS, BLIND, HALF_BLIND], ids=["good", "no GPU", "blind", "half blind"])
+@pytest.mark.parametrize("profile", [None, PROFILE, CPU_PROFILE], ids=["no profile", "profile", "cpu profile"])
+@pytest.mark.parametrize("checkpoint", [None, CHECKPOINT], ids=["no listing", "checkpoint"])
+def test_no_combination_raises(
+    check: Check, facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None
+) -> None:
+    """Every check answers on every node, with and without a profile and a checkpoint, and gives a reason to skip."""
+    finding = check.run(facts, profile, checkpoint)
+
+    assert finding.status in STATUSES
+    assert finding.seen
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(facts=st.from_type(NodeFacts), profile=st.none() | st.from_type(Profile))
+def test_no_facts_whatever_raise(facts: NodeFacts, profile: Profile | None) -> None:
+    """Whatever a machine says, every check answers."""
+    for check in CHECKS:
+        assert isinstance(check.run(facts, profile, CHECKPOINT), Finding)
+
+
+def test_a_machine_without_gpus_and_a_profile_for_it_has_no_finding() -> None:
+    """No GPU is a fact: where none is asked for, nothing warns, fails or is unknown."""
+    found = {c.id: c.run(OFF_THE_BUS, CPU_PROFILE, CHECKPOINT).status for c in CHECKS}
+
+    assert {"ok", "skip"} == set(found.values())
+
+
+def test_ids_are_unique_and_name_their_file() -> None:
+    """`gpu.count` is in gpu_count.py, and every file with a CHECK is in CHECKS."""
+    modules = {m.name: import_module(f"kboot.checks.{m.name}") for m in pkgutil.iter_modules(kboot.checks.__path__)}
+    in_files = {module.CHECK.id: name for name, module in modules.items() if hasattr(module, "CHECK")}
+
+    assert sorted(in_files) == sorted(c.id for c in CHECKS)
+    assert all(name == id_.replace(".", "_") for id_, name in in_files.items())
+    assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", c.id) for c in CHECKS)
+
+
+def test_every_check_asks_a_question_and_names_its_source() -> None:
+    """`asks` is a question, `source` and `modes` are never empty."""
+    assert all(c.asks.endswith("?") and c.source and c.modes for c in CHECKS)
+
+
+def test_a_host_that_bakes_images_is_not_asked_about_gpus() -> None:
+    """In bake mode nobody asks about GPUs, CPUs or NUMA nodes: those that will serve are others."""
+    in_bake = {c.id.split(".")[0] for c in CHECKS if "bake" in c.modes}
+
+    assert {"ckpt", "cache", "disk", "engine", "facts", "fit", "limits"} == in_bake
