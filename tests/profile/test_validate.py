@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from operator_files import SMALLEST, write_profile
 
 from kboot.errors import ProfileError
 from kboot.host.paths import Paths
-from kboot.profile.load import load_profile
+from kboot.profile.document import Document
+from kboot.profile.load import build_profile, load_profile
+from kboot.profile.types import Profile
 
 GOLDEN = Path(__file__).parent / "golden"
 TOKEN = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
@@ -156,3 +161,34 @@ def test_a_missing_value_is_blamed_on_the_profile_not_on_a_drop_in(paths: Paths)
         load_profile("bad", paths)
 
     assert f"{path}: layout is missing and has no default" in caught.value.where
+
+
+ODD = st.one_of(
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.sampled_from([0.5, float("inf"), float("nan")]),
+    st.sampled_from(["", "none", "hub", "a/b", "../x", "vllm", "x" * 200, "\x00", "é"]),
+    st.dates(),
+    st.times(),
+)
+SHAPES = st.recursive(
+    ODD,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2),
+        st.dictionaries(st.sampled_from(["repo", "gpu", "name", "parallel", "env", "data", "", "a.b", "é"]), inner),
+    ),
+    max_leaves=6,
+)
+SECTIONS = [*Profile.__dataclass_fields__, "", "unknown"]
+
+
+@given(st.dictionaries(st.sampled_from(SECTIONS), SHAPES, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_whatever_a_file_says_the_answer_is_ours(values: dict[str, Any]) -> None:
+    """Any TOML value under any key gives a ProfileError with one line per problem, never a traceback."""
+    with pytest.raises(ProfileError) as caught:
+        build_profile("odd", (Document("odd.toml", values),))
+
+    assert "profile-not-valid" == caught.value.code
+    assert caught.value.where
+    assert all(line.startswith("odd.toml: ") for line in caught.value.where)
