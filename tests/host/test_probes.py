@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
+import psutil
 import pytest
 
 from kboot.errors import KbootError
@@ -24,10 +26,11 @@ def test_the_question_is_asked_in_another_process() -> None:
 
 def test_a_probe_that_hangs_is_killed_at_the_deadline() -> None:
     """A question that never answers costs its deadline, and its process is gone afterwards."""
-    with pytest.raises(ProbeFailed, match="no answer in 0.2 s"):
+    before = psutil.Process().children()
+    with pytest.raises(ProbeFailed, match="no answer"):
         ask_in_child(lambda: time.sleep(3600), 0.2)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+
+    assert before == psutil.Process().children()
 
 
 def test_a_probe_that_cannot_be_asked_to_stop_is_killed_too() -> None:
@@ -65,6 +68,6 @@ def test_a_bug_in_a_question_is_reported_not_raised() -> None:
 
 
 def test_an_answer_that_cannot_cross_is_a_failed_probe() -> None:
-    """An open file is no answer."""
+    """A lock is no answer."""
     with pytest.raises(ProbeFailed, match="the probe met"):
-        ask_in_child(lambda: open(os.devnull), 30)
+        ask_in_child(threading.Lock, 30)
