@@ -1,1 +1,170 @@
-"""The command line: parse, call, render, exit."""
+"""The command line: parse, call, render, exit. Each command's module is imported when that command runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from kboot import __version__
+
+_Load = Callable[[], click.Command]
+
+
+def command_table() -> tuple[tuple[str, str], ...]:
+    """Return every command with its short help, in the order of `kboot --help`."""
+    return tuple((name, help_) for name, help_, _ in _COMMANDS)
+
+
+def main() -> None:
+    """Run the command line of this process and exit with its status."""
+    from kboot.cli.edge import run
+
+    run(kboot)
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name and short help; imports one only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
+        return [name for name, _, _ in _COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        return next((load() for name, _, load in _COMMANDS if name == cmd_name), None)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(command_table()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kboot")
+def kboot() -> None:
+    """Take a GPU node from power-on to a serving endpoint.
+
+    Every command takes --json, --root DIR, --config FILE and -v; `kboot COMMAND --help` shows examples and exit
+    statuses.
+    """
+
+
+def _boot() -> click.Command:
+    from kboot.cli.boot import command
+
+    return command
+
+
+def _exec() -> click.Command:
+    from kboot.cli.exec import command
+
+    return command
+
+
+def _daemon() -> click.Command:
+    from kboot.cli.daemon import command
+
+    return command
+
+
+def _doctor() -> click.Command:
+    from kboot.cli.doctor import command
+
+    return command
+
+
+def _facts() -> click.Command:
+    from kboot.cli.facts import command
+
+    return command
+
+
+def _plan() -> click.Command:
+    from kboot.cli.plan import command
+
+    return command
+
+
+def _fit() -> click.Command:
+    from kboot.cli.fit import command
+
+    return command
+
+
+def _fetch() -> click.Command:
+    from kboot.cli.fetch import command
+
+    return command
+
+
+def _verify() -> click.Command:
+    from kboot.cli.verify import command
+
+    return command
+
+
+def _warm() -> click.Command:
+    from kboot.cli.warm import command
+
+    return command
+
+
+def _cache() -> click.Command:
+    from kboot.cli.cache import command
+
+    return command
+
+
+def _bake() -> click.Command:
+    from kboot.cli.bake import command
+
+    return command
+
+
+def _status() -> click.Command:
+    from kboot.cli.status import command
+
+    return command
+
+
+def _timeline() -> click.Command:
+    from kboot.cli.timeline import command
+
+    return command
+
+
+def _license() -> click.Command:
+    from kboot.cli.license import command
+
+    return command
+
+
+def _profile() -> click.Command:
+    from kboot.cli.profile import command
+
+    return command
+
+
+def _fleet() -> click.Command:
+    from kboot.cli.fleet import command
+
+    return command
+
+
+_COMMANDS: tuple[tuple[str, str, _Load], ...] = (
+    ("boot", "Prepare this node, and with --serve start the engine.", _boot),
+    ("exec", "Become the engine that was prepared, or wrap a command line.", _exec),
+    ("daemon", "Prepare and watch this node; what kboot.service runs.", _daemon),
+    ("doctor", "Say what is wrong with this node, with evidence and fix.", _doctor),
+    ("facts", "Show what was found on this node, or record it.", _facts),
+    ("plan", "Show what boot would do, with reasons.", _plan),
+    ("fit", "Show whether a model fits, from its headers alone.", _fit),
+    ("fetch", "Fetch and verify the checkpoint.", _fetch),
+    ("verify", "Prove the bytes of the checkpoint on this disk.", _verify),
+    ("warm", "Read the checkpoint into the page cache.", _warm),
+    ("cache", "Look after the kernel-tuning and JIT caches.", _cache),
+    ("bake", "Prepare an image: not in this version.", _bake),
+    ("status", "Show the running or last boot.", _status),
+    ("timeline", "Show where the time of a boot went.", _timeline),
+    ("license", "Show or accept the terms of a model.", _license),
+    ("profile", "List, show and check profiles.", _profile),
+    ("fleet", "Boot many nodes together: not in this version.", _fleet),
+)

@@ -1,0 +1,118 @@
+"""How does a command end? Its result or one error is printed once, and the status says which."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+
+from kboot.errors import ExitStatus, KbootError, UsageError
+from kboot.host.terminal import interrupt_on_sigterm, own_environ, silence_stdout, wants_colour
+
+
+class Finished(Exception):
+    """Ends a command with a status other than 0 after its result was printed."""
+
+    def __init__(self, status: ExitStatus) -> None:
+        super().__init__(int(status))
+        self.status = status
+
+
+def run(command: click.Command) -> NoReturn:
+    """Run the command line of this process and exit."""
+    sys.exit(int(_status_of(command, tuple(sys.argv[1:]))))
+
+
+def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
+    try:
+        interrupt_on_sigterm()
+        command.main(args=list(argv), prog_name="kboot", standalone_mode=False)
+        sys.stdout.flush()
+    except Finished as end:
+        return end.status
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as exc:
+        return _print_usage_error(exc, argv)
+    except KbootError as exc:
+        return _print_error(exc, argv)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("kboot: interrupted", err=True)
+        return ExitStatus.INTERRUPTED
+    except BrokenPipeError:
+        silence_stdout()
+        return ExitStatus.DONE
+    except Exception as exc:  # noqa: BLE001  (the edge: whatever is left is a bug, and is said to be one)
+        return _print_bug(exc, argv)
+    return ExitStatus.DONE
+
+
+def _print_error(error: KbootError, argv: tuple[str, ...]) -> int:
+    from kboot.report.render_json import dumps, error_document
+    from kboot.report.render_text import error_text, no_paint
+
+    if _asks_json(argv):
+        click.echo(dumps(error_document(error)))
+    else:
+        from kboot.cli.options import paint
+
+        colour = paint if wants_colour(sys.stderr, own_environ()) else no_paint
+        click.echo(_without_secrets(error_text(error, paint=colour)), err=True)
+    return int(error.status)
+
+
+def _print_usage_error(exc: click.ClickException, argv: tuple[str, ...]) -> int:
+    hint = f"`{exc.ctx.command_path} --help`" if isinstance(exc, click.UsageError) and exc.ctx else "`kboot --help`"
+    return _print_error(UsageError("usage", exc.format_message(), hint=hint), argv)
+
+
+def _print_bug(exc: Exception, argv: tuple[str, ...]) -> int:
+    import traceback
+
+    text = _without_secrets("".join(traceback.format_exception(exc)))
+    if "-v" in argv or "--verbose" in argv:
+        click.echo(text, err=True, nl=False)
+        where = "the traceback is above"
+    else:
+        where = _keep_traceback(text)
+    bug = _Bug("bug", f"this is a bug in kboot ({type(exc).__name__}); {where}")
+    if _asks_json(argv):
+        return _print_error(bug, argv)
+    click.echo(f"error: {bug.message}", err=True)
+    return ExitStatus.BUG
+
+
+class _Bug(KbootError):
+    status = ExitStatus.BUG
+
+
+def _keep_traceback(text: str) -> str:
+    """Write the traceback down and return where; a disk that does not take it gets it on stderr instead."""
+    from kboot.host.clock import unix_s
+    from kboot.host.files import atomic_write, make_dirs
+    from kboot.host.paths import find_paths
+    from kboot.host.real import RealHost
+
+    host = RealHost()
+    try:
+        folder = find_paths(None, host.environ(), host.uid()).runtime
+        make_dirs(folder)
+        path = folder / f"traceback-{unix_s():.0f}.txt"
+        atomic_write(path, text.encode(errors="replace"), 0o600)
+    except KbootError:
+        click.echo(text, err=True, nl=False)
+        return "the traceback is above"
+    return f"the traceback is in {path}"
+
+
+def _without_secrets(text: str) -> str:
+    from kboot.cli.logs import masked
+
+    return masked(text)
+
+
+def _asks_json(argv: tuple[str, ...]) -> bool:
+    """Return whether --json stands before `--`: also known when the rest of the line cannot be parsed."""
+    own = argv[: argv.index("--")] if "--" in argv else argv
+    return "--json" in own

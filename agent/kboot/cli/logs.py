@@ -1,0 +1,67 @@
+"""How are events logged? A line each on stderr: text on a terminal, JSON elsewhere, with priorities for the journal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kboot.profile.secrets import HIDDEN, without_secrets
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger, Processor
+
+_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
+_PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
+
+
+def masked(text: str) -> str:
+    """Return the text with every token and signed link replaced."""
+    return _TOKEN.sub(HIDDEN, without_secrets(text))
+
+
+def make_logger(
+    context: Mapping[str, object], *, verbose: bool, env: Mapping[str, str], stream: TextIO | None = None
+) -> FilteringBoundLogger:
+    """Return a logger with its context bound once; verbose: debug lines as well."""
+    import logging
+
+    import structlog
+
+    from kboot.host.terminal import stream_kind, wants_colour
+
+    target = stream or sys.stderr
+    kind = stream_kind(target, env)
+    chain: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _mask,
+    ]
+    if kind == "terminal":
+        chain.append(structlog.dev.ConsoleRenderer(colors=wants_colour(target, env), pad_event_to=20))
+    else:
+        chain.append(structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False))
+    if kind == "journal":
+        chain.append(_prefix)
+    level = logging.DEBUG if verbose else logging.INFO
+    logger: FilteringBoundLogger = structlog.wrap_logger(
+        structlog.WriteLogger(target),
+        processors=chain,
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        context_class=dict,
+    )
+    return logger.bind(**context)
+
+
+def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = masked(value)
+    return event
+
+
+def _prefix(_logger: object, method: str, line: Any) -> str:
+    """Put the priority in front, in the form the journal takes off again (sd-daemon(3))."""
+    return f"<{_PRIORITY.get(method, 6)}>{line}"

@@ -1,0 +1,232 @@
+"""What does every command take, and what does it need before it can work? Options, the node, output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kboot.errors import ExitStatus, ProfileError, UsageError
+
+if TYPE_CHECKING:
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.profile.types import NodeConfig, Profile
+    from kboot.report.render_text import Paint, Style
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_STYLES: Mapping[str, Mapping[str, Any]] = {
+    "strong": {"bold": True},
+    "faint": {"dim": True},
+    "good": {"fg": "green"},
+    "warn": {"fg": "yellow"},
+    "bad": {"fg": "red", "bold": True},
+}
+
+
+class Command(click.Command):
+    """A command whose help ends with examples that work and the statuses it can give."""
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: tuple[tuple[str, str], ...] = (),
+        statuses: tuple[tuple[ExitStatus, str], ...] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.statuses = tuple(sorted(statuses))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples and exit statuses."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write_dl(list(self.examples), col_max=44)
+        if self.statuses:
+            with formatter.section("Exit status"):
+                formatter.write_dl([(str(int(status)), meaning) for status, meaning in self.statuses])
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The options every command takes."""
+
+    json: bool
+    root: Path | None
+    config: Path | None
+    verbose: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which profile: its name ("" = the configuration's) and what --set lays over it."""
+
+    name: str = ""
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The machine a command works on, and where kboot keeps things there."""
+
+    host: Host
+    paths: Paths
+    config: NodeConfig
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def common_options(function: _F) -> _F:
+    """Add --json, --root, --config and -v; the command takes them as `common`."""
+
+    def wrapped(*args: Any, as_json: bool, root: Path | None, config: Path | None, verbose: bool, **kw: Any) -> Any:
+        return function(*args, common=Common(as_json, root, config, verbose), **kw)
+
+    folder = click.Path(exists=True, file_okay=False, path_type=Path)
+    for option in (
+        click.option("-v", "--verbose", is_flag=True, help="Say more; with it a bug prints its traceback."),
+        click.option(
+            "--config",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="Configuration of this node; without it kboot.toml of the configuration folder.",
+        ),
+        click.option(
+            "--root",
+            metavar="DIR",
+            type=folder,
+            help="Read the machine, and keep kboot's files, below DIR: a recorded tree or an image.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
+    ):
+        wrapped = option(wrapped)
+    return _like(wrapped, function)
+
+
+def profile_options(function: _F) -> _F:
+    """Add --profile and --set; the command takes them as `asked`."""
+
+    def wrapped(*args: Any, profile: str, overrides: tuple[str, ...], **kw: Any) -> Any:
+        return function(*args, asked=Asked(profile, overrides), **kw)
+
+    for option in (
+        click.option(
+            "--set",
+            "overrides",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="Lay one value over the profile, e.g. serve.port=8001.",
+        ),
+        click.option(
+            "--profile", metavar="P", default="", help="Name or .toml file; without it the configuration's profile."
+        ),
+    ):
+        wrapped = option(wrapped)
+    return _like(wrapped, function)
+
+
+def open_node(common: Common) -> Node:
+    """Return the machine that --root, --config and the environment mean.
+
+    Raises:
+        ProfileError: the configuration file is missing or not valid.
+    """
+    from kboot.host.paths import find_paths
+    from kboot.host.terminal import own_environ
+    from kboot.profile.config import load_config
+
+    host = _open_host(common.root)
+    env, uid = host.environ(), host.uid()
+    config = load_config(common.config, find_paths(common.root, env, uid))
+    paths = find_paths(common.root, env, uid, config.state_dir, config.runtime_dir)
+    return Node(host, paths, config, own_environ())
+
+
+def open_profile(asked: Asked, node: Node) -> Profile:
+    """Return the profile that was asked for.
+
+    Raises:
+        ProfileError: none is named anywhere, or it is missing or not valid.
+    """
+    from kboot.profile.load import load_profile
+
+    return load_profile(profile_name(asked, node), node.paths, asked.overrides)
+
+
+def profile_name(asked: Asked, node: Node) -> str:
+    """Return the name of the profile that was asked for: by option, else by the configuration.
+
+    Raises:
+        ProfileError: neither names one.
+    """
+    name = asked.name or node.config.profile
+    if not name:
+        raise ProfileError(
+            "no-profile",
+            "which profile is meant? None was named",
+            where=(f"--profile is not given, and {node.paths.config / 'kboot.toml'} has no `profile`",),
+            hint="`kboot profile list` shows those there are",
+        )
+    return name
+
+
+def need_this_machine(node: Node, doing: str) -> None:
+    """Refuse what changes a machine when --root means a recorded one.
+
+    Raises:
+        UsageError: the machine is a recorded tree.
+    """
+    if not node.host.live:
+        raise UsageError(
+            "recorded-machine",
+            f"{doing} works on this machine only, --root means a recorded one",
+            hint="`kboot plan` and `kboot doctor` read a recorded machine",
+        )
+
+
+def show(common: Common, text: Callable[[], str], doc: Callable[[], Mapping[str, Any]]) -> None:
+    """Print a command's result: the document with --json, else the text."""
+    from kboot.report.render_json import dumps
+
+    click.echo(dumps(doc()) if common.json else text())
+
+
+def paint(text: str, style: Style) -> str:
+    """Colour a piece of text; click takes the colour off again where stdout is no terminal."""
+    return click.style(text, **_STYLES[style])
+
+
+def painter(node: Node) -> Paint:
+    """Return the Paint for stdout: colours on a terminal without NO_COLOR."""
+    from kboot.host.terminal import wants_colour
+    from kboot.report.render_text import no_paint
+
+    return paint if wants_colour(sys.stdout, node.env) else no_paint
+
+
+def not_in_this_version(what: str, instead: str | None = None) -> UsageError:
+    """Return the error of a command that this version does not have."""
+    return UsageError("not-in-this-version", f"{what}: not in this version", hint=instead)
+
+
+def _open_host(root: Path | None) -> Host:
+    if root is None:
+        from kboot.host.real import RealHost
+
+        return RealHost()
+    from kboot.host.recorded import RecordedHost
+
+    return RecordedHost(root)
+
+
+def _like(wrapped: Callable[..., Any], function: _F) -> _F:
+    """Give the wrapper the function's name, help and the options that were added before."""
+    before = getattr(function, "__click_params__", [])
+    added = getattr(wrapped, "__click_params__", [])
+    wrapped.__name__, wrapped.__doc__ = function.__name__, function.__doc__
+    wrapped.__click_params__ = before + added  # type: ignore[attr-defined]
+    return wrapped  # type: ignore[return-value]

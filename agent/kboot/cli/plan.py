@@ -1,0 +1,79 @@
+"""`kboot plan`: what would boot do on this node, and why?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kboot.cli.options import (
+    Asked,
+    Command,
+    Common,
+    Node,
+    common_options,
+    open_node,
+    open_profile,
+    painter,
+    profile_options,
+    show,
+)
+from kboot.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kboot.boot import BootOptions
+    from kboot.plan.types import Plan
+
+PLAN_STATUSES = (
+    (ExitStatus.PROFILE, "the profile or configuration is not valid"),
+    (ExitStatus.FACT_MISSING, "a fact that the plan needs could not be read"),
+    (ExitStatus.DOES_NOT_FIT, "GPU memory, RAM or disk is too small"),
+    (ExitStatus.LICENSE, "the model's terms are not accepted"),
+    (ExitStatus.SOURCE, "the listing cannot be had from any source"),
+)
+
+
+@click.command(
+    "plan",
+    cls=Command,
+    examples=(
+        ("kboot plan --profile demo", "every change boot would make, with its reason"),
+        ("kboot plan --profile demo -v --json", "the same for a program"),
+    ),
+    statuses=((ExitStatus.DONE, "shown, also when there is nothing to do"), *PLAN_STATUSES),
+)
+@click.option("--serve", is_flag=True, help="Plan the start of the engine as well.")
+@click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
+@click.option("--node-rank", type=click.IntRange(0), default=0, metavar="N", help="This node's place in the layout.")
+@click.option("--head-address", default="127.0.0.1", metavar="HOST", help="Where node 0 of the layout is.")
+@profile_options
+@common_options
+def command(common: Common, asked: Asked, serve: bool, offline: bool, node_rank: int, head_address: str) -> None:
+    """Show what boot would do on this node, each change with its reason; changes nothing."""
+    from kboot.boot import BootOptions
+
+    node = open_node(common)
+    options = BootOptions(serve=serve, offline=offline, node_rank=node_rank, head_address=head_address)
+    show_plan(common, node, make(common, asked, node, options))
+
+
+def make(common: Common, asked: Asked, node: Node, options: BootOptions) -> Plan:
+    """Return the plan of this node, by boot's own code."""
+    from kboot.boot import prepare
+    from kboot.cli.watch import watch
+
+    profile = open_profile(asked, node)
+    with watch(common, node, profile.name, save=False, quiet=True) as seen:
+        return prepare(profile, node.host, node.paths, options, seen.emit).plan
+
+
+def show_plan(common: Common, node: Node, plan: Plan) -> None:
+    """Print a plan."""
+    from kboot.report.render_json import plan_document
+    from kboot.report.text_plan import plan_text
+
+    show(
+        common,
+        lambda: plan_text(plan, verbose=common.verbose, paint=painter(node)),
+        lambda: plan_document(plan),
+    )

@@ -1,0 +1,78 @@
+"""How do the commands that boot, or do a part of it, run and end? One way for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kboot.cli.edge import Finished
+from kboot.cli.options import Asked, Common, Node, need_this_machine, open_node, open_profile, painter, show
+from kboot.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kboot.boot import BootOptions
+    from kboot.report.types import BootReport
+
+_COMPARED = 20
+
+RUN_STATUSES = (
+    (ExitStatus.DONE, "done, or there was nothing to do"),
+    (ExitStatus.DEGRADED, "done, but some steps failed (see the report)"),
+    (ExitStatus.PROFILE, "the profile or configuration is not valid"),
+    (ExitStatus.FACT_MISSING, "a fact that the plan needs could not be read"),
+    (ExitStatus.VERIFICATION, "bytes are not those of the pinned commit"),
+    (ExitStatus.ACTION_FAILED, "a change to the machine failed"),
+    (ExitStatus.DOES_NOT_FIT, "GPU memory, RAM or disk is too small"),
+    (ExitStatus.LICENSE, "the model's terms are not accepted"),
+    (ExitStatus.SOURCE, "no source can be reached, or all refuse"),
+    (ExitStatus.INTERRUPTED, "interrupted; the next run goes on from here"),
+)
+
+
+def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> None:
+    """Boot, or do the phases of it that the options name; print the timeline; end with the report's status."""
+    from kboot.boot import boot
+    from kboot.cli.watch import log_end, stop_on_signals, watch
+
+    node = open_node(common)
+    need_this_machine(node, doing)
+    profile = open_profile(asked, node)
+    stop = stop_on_signals()
+    with watch(common, node, profile.name, serving=options.serve) as seen:
+        report = boot(profile, node.host, node.paths, options, seen.emit, stop)
+    log_end(seen, report)
+    show_report(common, node, report)
+    end_as(report)
+
+
+def show_report(common: Common, node: Node, report: BootReport) -> None:
+    """Print a boot: its timeline for people, the whole record for programs."""
+    from kboot.report.render_json import boot_document
+    from kboot.report.saved import load_reports
+    from kboot.report.text_timeline import timeline_text
+    from kboot.report.timeline import make_timeline
+
+    show(
+        common,
+        lambda: timeline_text(make_timeline(report, load_reports(node.paths, _COMPARED)), paint=painter(node)),
+        lambda: boot_document(report),
+    )
+
+
+def end_as(report: BootReport) -> None:
+    """End the command with the status that the report means.
+
+    Raises:
+        Finished: for every status but 0.
+    """
+    match report.status:
+        case "done":
+            return
+        case "degraded":
+            raise Finished(ExitStatus.DEGRADED)
+        case "interrupted":
+            click.echo("kboot: interrupted", err=True)
+            raise Finished(ExitStatus.INTERRUPTED)
+        case "failed":
+            raise Finished(ExitStatus.ACTION_FAILED if report.error is None else report.error.status)

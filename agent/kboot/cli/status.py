@@ -1,0 +1,127 @@
+"""`kboot status`: what does the running boot do, or how did the last one end?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kboot.cli.edge import Finished
+from kboot.cli.options import Command, Common, Node, common_options, open_node, painter, show
+from kboot.errors import ExitStatus, KbootError
+
+if TYPE_CHECKING:
+    from kboot.report.saved import RunningBoot
+    from kboot.report.types import BootReport
+
+_TIMEOUT_S = 3.0
+_GOOD = frozenset({"ready", "done", "running", "preparing", "waiting", "none"})
+
+
+@click.command(
+    "status",
+    cls=Command,
+    examples=(
+        ("kboot status", "how far the running boot is, or how the last one ended"),
+        ("kboot status --json", "the same for a program"),
+    ),
+    statuses=(
+        (ExitStatus.DONE, "running, ready, or no boot yet"),
+        (ExitStatus.DEGRADED, "the boot is degraded, failed, or its process died"),
+        (ExitStatus.PROFILE, "the configuration file is not valid"),
+    ),
+)
+@common_options
+def command(common: Common) -> None:
+    """Show the running or last boot of this node; changes nothing."""
+    from kboot.report.text_status import status_text
+
+    node = open_node(common)
+    doc = find_status(node)
+    show(common, lambda: status_text(doc, paint=painter(node)), lambda: doc)
+    if doc["state"] not in _GOOD:
+        raise Finished(ExitStatus.DEGRADED)
+
+
+def find_status(node: Node) -> Mapping[str, Any]:
+    """Return the status document: the daemon's answer, else of the running boot, else of the last one."""
+    from kboot.report.render_json import document
+    from kboot.report.saved import is_alive, read_boot, read_progress
+
+    asked = _ask_daemon(node)
+    if asked is not None:
+        return asked
+    running = read_progress(node.paths)
+    if running is not None:
+        return _of_running(running, is_alive(running, node.host))
+    report = read_boot(node.paths)
+    if report is not None:
+        return _of_report(report)
+    text = "no boot of this node since its kernel started"
+    return document("status", {"source": "none", "profile": node.config.profile, "state": "none", "text": text})
+
+
+def _ask_daemon(node: Node) -> Mapping[str, Any] | None:
+    """Return the daemon's answer; None where none runs, or none answers."""
+    if not node.host.live or not node.paths.socket.exists():
+        return None
+    from kboot.host.inbox import ask
+
+    try:
+        answer = ask(node.paths.socket, {"ask": "status"}, _TIMEOUT_S)
+    except KbootError as exc:
+        click.echo(f"kboot: the daemon does not answer: {exc.message}", err=True)
+        return None
+    return {**answer, "source": "daemon"} if answer.get("kind") == "status" else None
+
+
+def _of_running(running: RunningBoot, alive: bool) -> Mapping[str, Any]:
+    from kboot.report.render_json import document
+    from kboot.report.units import show_time
+
+    died = f"its process {running.pid} ended without a report, last seen {show_time(running.updated_unix_s)}"
+    return document(
+        "status",
+        {
+            "source": "boot",
+            "profile": running.profile,
+            "state": "running" if alive else "died",
+            "text": f"pid {running.pid}" if alive else died,
+            "boot_id": running.boot_id,
+            "pid": running.pid,
+            "started_unix_s": running.started_unix_s,
+            "updated_unix_s": running.updated_unix_s,
+            "error": None,
+            **running.progress,
+        },
+    )
+
+
+def _of_report(report: BootReport) -> Mapping[str, Any]:
+    from kboot.report.render_json import document, plain
+    from kboot.report.units import show_seconds
+
+    end = report.finished_unix_s if report.ready_unix_s is None else report.ready_unix_s
+    took = show_seconds(end - report.started_unix_s)
+    return document(
+        "status",
+        {
+            "source": "history",
+            "profile": report.profile,
+            "state": report.status,
+            "text": f"the last boot took {took}; `kboot timeline` shows where it went",
+            "boot_id": report.boot_id,
+            "commit": report.commit,
+            "started_unix_s": report.started_unix_s,
+            "finished_unix_s": report.finished_unix_s,
+            "ready_unix_s": report.ready_unix_s,
+            "verify_claim": report.verify_claim,
+            "error": plain(report.error),
+            "phases": [
+                {"name": s.name, "status": s.status, "done_bytes": s.size_bytes, "total_bytes": s.size_bytes}
+                for s in report.spans
+                if s.lane == "kboot"
+            ],
+        },
+    )

@@ -1,0 +1,115 @@
+"""`kboot timeline`: where did the time of a boot go?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kboot.cli.options import Command, Common, Node, common_options, open_node, painter
+from kboot.errors import ExitStatus, FactMissing, UsageError
+
+if TYPE_CHECKING:
+    from kboot.report.timeline import Timeline
+    from kboot.report.types import BootReport
+
+_FORMATS = ("text", "json", "svg", "trace", "html")
+_COMPARED = 20
+
+
+@click.command(
+    "timeline",
+    cls=Command,
+    examples=(
+        ("kboot timeline", "the last boot, in text"),
+        ("kboot timeline --format html -o boot.html", "a page to open and to send on"),
+    ),
+    statuses=(
+        (ExitStatus.DONE, "shown"),
+        (ExitStatus.USAGE, "there are not that many boots"),
+        (ExitStatus.PROFILE, "the configuration file is not valid"),
+        (ExitStatus.FACT_MISSING, "no boot is on record"),
+        (ExitStatus.ACTION_FAILED, "the file cannot be written"),
+    ),
+)
+@click.option("--format", "kind", type=click.Choice(_FORMATS), default="text", help="trace: for Perfetto.")
+@click.option("--boot", "number", type=click.IntRange(1), default=1, metavar="N", help="The N-th newest boot.")
+@click.option("--list", "listing", is_flag=True, help="List the boots on record, newest first.")
+@click.option("--usd-per-hour", type=click.FloatRange(0), metavar="USD", help="Price the wait: what this node costs.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+@common_options
+def command(
+    common: Common, kind: str, number: int, listing: bool, usd_per_hour: float | None, output: Path | None
+) -> None:
+    """Show where the time of a boot went, what it waited for, and how it compares with earlier ones."""
+    node = open_node(common)
+    reports = _reports(node)
+    if listing:
+        click.echo(_listing(common, reports))
+        return
+    if number > len(reports):
+        raise UsageError("no-such-boot", f"boot {number} was asked for, {len(reports)} are on record")
+    from kboot.report.timeline import make_timeline
+
+    report = reports[number - 1]
+    older = [r for r in reports[number:] if r.profile == report.profile][:_COMPARED]
+    timeline = make_timeline(report, older)
+    text = _render("json" if common.json else kind, timeline, usd_per_hour, node, to_file=output is not None)
+    if output is None:
+        click.echo(text)
+        return
+    from kboot.host.files import atomic_write
+
+    atomic_write(output, f"{text.rstrip()}\n".encode())
+
+
+def _reports(node: Node) -> tuple[BootReport, ...]:
+    from kboot.report.saved import KEPT_BOOTS, load_reports
+
+    reports = load_reports(node.paths, KEPT_BOOTS)
+    if not reports:
+        raise FactMissing(
+            "no-boot",
+            "no boot is on record on this node",
+            where=(str(node.paths.history),),
+            hint="`kboot boot` makes one; `kboot status` shows one that runs",
+        )
+    return reports
+
+
+def _listing(common: Common, reports: tuple[BootReport, ...]) -> str:
+    from kboot.report.render_json import boot_document, document, dumps
+    from kboot.report.text_timeline import history_text
+
+    if not common.json:
+        return history_text(reports)
+    short = ("boot_id", "profile", "commit", "status", "started_unix_s", "finished_unix_s", "ready_unix_s")
+    return dumps(document("history", {"boots": [{k: boot_document(r)[k] for k in short} for r in reports]}))
+
+
+def _render(kind: str, timeline: Timeline, usd_per_hour: float | None, node: Node, *, to_file: bool) -> str:
+    from kboot import __version__
+    from kboot.report.render_json import dumps, timeline_document
+    from kboot.report.render_text import no_paint
+
+    match kind:
+        case "json":
+            return dumps(timeline_document(timeline))
+        case "svg":
+            from kboot.report.render_svg import timeline_svg
+
+            return timeline_svg(timeline).rstrip()
+        case "trace":
+            from kboot.report.trace import trace_document
+
+            return dumps(trace_document(timeline))
+        case "html":
+            from kboot.report.html import timeline_html
+
+            return timeline_html(timeline, version=__version__, usd_per_hour=usd_per_hour).rstrip()
+        case _:
+            from kboot.report.text_timeline import timeline_text
+
+            paint = no_paint if to_file else painter(node)
+            return timeline_text(timeline, paint=paint, usd_per_hour=usd_per_hour)

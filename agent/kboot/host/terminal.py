@@ -1,0 +1,48 @@
+"""What are this process's standard streams: a terminal, the journal, a pipe that nobody reads any more?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Literal, TextIO
+
+StreamKind = Literal["terminal", "journal", "plain"]
+
+
+def stream_kind(stream: TextIO, env: Mapping[str, str]) -> StreamKind:
+    """Return what a stream is: a terminal that can move its cursor, the journal (JOURNAL_STREAM), or neither."""
+    try:
+        is_terminal = stream.isatty()
+    except ValueError:  # closed
+        is_terminal = False
+    if is_terminal and env.get("TERM", "dumb") != "dumb":
+        return "terminal"
+    return "journal" if env.get("JOURNAL_STREAM") and not is_terminal else "plain"
+
+
+def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
+    """Return whether text on the stream may be coloured: a terminal, and NO_COLOR is not set."""
+    return stream_kind(stream, env) == "terminal" and not env.get("NO_COLOR")
+
+
+def own_environ() -> Mapping[str, str]:
+    """Return a copy of this process's environment."""
+    return dict(os.environ)
+
+
+def interrupt_on_sigterm() -> None:
+    """Make SIGTERM end this process as Ctrl-C does, with its clean-up; main thread only."""
+
+    def on_signal(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, on_signal)
+
+
+def silence_stdout() -> None:
+    """Send what is still to be written nowhere: the reader of the pipe has gone."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)

@@ -1,0 +1,47 @@
+"""How do doctor's findings read: what is wrong first, each with what was wanted, why it matters and the fix? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kboot.checks.types import Check, Finding, Status
+from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, wrap
+
+_ORDER: tuple[Status, ...] = ("fail", "unknown", "warn", "ok", "skip")
+_STYLE_OF: dict[Status, Style] = {"fail": "bad", "unknown": "warn", "warn": "warn", "ok": "good", "skip": "faint"}
+_ID = 22
+
+
+def doctor_text(
+    findings: Sequence[tuple[Check, Finding]],
+    summary: str,
+    *,
+    verbose: bool = False,
+    width: int = WIDTH,
+    paint: Paint = no_paint,
+) -> str:
+    """Return the findings, worst first; verbose: the source of each, and skipped checks one by one."""
+    lines: list[str] = []
+    skipped = [check.id for check, finding in findings if finding.status == "skip"]
+    for status in _ORDER:
+        for check, finding in findings:
+            if finding.status == status and (status != "skip" or verbose):
+                lines += _finding(check, finding, verbose, width, paint)
+    if skipped and not verbose:
+        lines += wrap(f"{', '.join(skipped)} (`-v` says why)", "skip     ", width)
+    return join([*lines, "", *wrap(summary, width=width)])
+
+
+def _finding(check: Check, finding: Finding, verbose: bool, width: int, paint: Paint) -> list[str]:
+    """Return one finding: status and id, what was seen, and for a bad one all that helps."""
+    head = f"{finding.status:<8} {check.id:<{_ID}} "
+    first, *rest = wrap(finding.seen, head, width)
+    lines = [paint(finding.status, _STYLE_OF[finding.status]) + first[len(finding.status) :], *rest]
+    bad = finding.status in ("fail", "warn", "unknown")
+    details = [("wanted", finding.wanted), ("why", finding.why), ("fix", finding.hint)] if bad else []
+    if verbose:
+        details.append(("source", finding.source or check.source))
+    for name, text in details:
+        if text:
+            lines += wrap(text, f"{'':<9}{name:<7} ", width)
+    return lines

@@ -1,0 +1,62 @@
+"""How does a verification read: what is proven, how far the proof goes, and what is wrong? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kboot.checkpoint import Listing, VerifyMode
+from kboot.checks.words import count
+from kboot.report.render_json import document, listing_json, outcome_json
+from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
+from kboot.report.types import Outcome
+from kboot.report.units import show_bytes, show_rate, show_seconds
+
+
+def verify_text(
+    claim: str,
+    outcomes: Sequence[Outcome],
+    listing: Listing,
+    *,
+    verbose: bool = False,
+    width: int = WIDTH,
+    paint: Paint = no_paint,
+) -> str:
+    """Return the claim and every file that is wrong; verbose: every file."""
+    failed = [o for o in outcomes if o.status == "failed"]
+    head = f"{listing.repo} at {listing.commit[:12]}"
+    verdict = paint(f"{count(len(failed), 'file')} wrong", "bad") if failed else paint("verified", "good")
+    lines = [f"{head}: {verdict}", *wrap(claim, "  ", width)]
+    read = sum(o.size_bytes for o in outcomes)
+    if read and outcomes:
+        seconds = max(o.start_unix_s + o.seconds for o in outcomes) - min(o.start_unix_s for o in outcomes)
+        lines += [f"  {show_bytes(read)} in {show_seconds(seconds)} {show_rate(read, seconds)}".rstrip()]
+    for outcome in failed:
+        lines += _failure(outcome, width, paint)
+    if verbose:
+        done = [o for o in outcomes if o.status != "failed"]
+        lines += table([(o.title, o.status, show_bytes(o.size_bytes) if o.size_bytes else "") for o in done])
+    return join(lines)
+
+
+def verify_document(mode: VerifyMode, claim: str, outcomes: Sequence[Outcome], listing: Listing) -> dict[str, Any]:
+    """Return the document of `kboot verify --json`."""
+    return document(
+        "verify",
+        {
+            "mode": mode,
+            "ok": all(o.status != "failed" for o in outcomes),
+            "claim": claim,
+            "checkpoint": listing_json(listing),
+            "outcomes": [outcome_json(o) for o in outcomes],
+        },
+    )
+
+
+def _failure(outcome: Outcome, width: int, paint: Paint) -> list[str]:
+    lines = [f"  {paint('wrong', 'bad')} {outcome.title}"]
+    if outcome.error is None:
+        return lines
+    lines += wrap(f"{outcome.error.code}: {outcome.error.message}", "    ", width)
+    lines += wrap(outcome.error.hint, "    hint: ", width) if outcome.error.hint else []
+    return lines
