@@ -6,6 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
 from guards.no_io import Watch
 
 TESTS = Path(__file__).parent

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from fakes.service_manager import DEADLINE_S, ServiceManager
 
+from fakes.service_manager import DEADLINE_S, ServiceManager
 from kboot.daemon import is_transient, judge
 from kboot.errors import ProfileError, SourceError
 from kboot.host.inbox import ask

@@ -1,0 +1,100 @@
+"""The code keeps its shape: sizes, a test file for each module, every adapter in its tuple."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from pathlib import Path
+
+import pytest
+
+from kboot import checks, engines, sources
+
+REPOSITORY = Path(__file__).parents[2]
+PACKAGE = REPOSITORY / "agent" / "kboot"
+MODULES = tuple(sorted(PACKAGE.rglob("*.py")))
+LONGEST_MODULE = 400
+
+# Modules that need no test file of their own, each with the reason.
+NO_OWN_TESTS = {
+    "types": "only types",
+    "__init__": "tested as the package",
+    "__main__": "two lines; tested by running kboot",
+}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_fits_in_a_sitting(path: Path) -> None:
+    """No module is longer than LONGEST_MODULE lines."""
+    assert LONGEST_MODULE >= len(path.read_text().splitlines())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_opens_with_what_it_answers(path: Path) -> None:
+    """Each module has a docstring whose first line is a whole sentence."""
+    first_line = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
+
+    assert first_line.endswith((".", "?", ":"))
+
+
+def function_lengths() -> list[int]:
+    """Return the lines of every function, docstring included."""
+    return [
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    ]
+
+
+def test_functions_are_short() -> None:
+    """The median function has fewer than 12 lines, and not one in twenty more than 50."""
+    lengths = function_lengths()
+
+    assert 12 > statistics.median(lengths)
+    assert 0.05 > sum(length > 50 for length in lengths) / len(lengths)
+
+
+def test_tests_mirror_the_source_tree() -> None:
+    """Each module has tests/<package>/test_<module>.py."""
+    missing = [
+        name_of(path)
+        for path in MODULES
+        if path.stem not in NO_OWN_TESTS
+        and not (REPOSITORY / "tests" / path.parent.relative_to(PACKAGE) / f"test_{path.stem}.py").exists()
+    ]
+
+    assert [] == missing
+
+
+def modules_with(package: Path, marker: str) -> set[str]:
+    """Return the modules of a package whose text has the marker at the start of a line."""
+    return {path.stem for path in package.glob("*.py") if f"\n{marker}" in path.read_text() and path.stem != "types"}
+
+
+def test_every_check_is_in_the_tuple() -> None:
+    """A check that CHECKS does not list would never be asked."""
+    listed = {check.run.__module__.rpartition(".")[2] for check in checks.CHECKS}
+
+    assert modules_with(PACKAGE / "checks", "CHECK = ") == listed
+
+
+def test_every_engine_is_in_the_tuple() -> None:
+    """An adapter that ENGINES does not list could never be chosen."""
+    listed = {type(engine).__module__.rpartition(".")[2] for engine in engines.ENGINES}
+    adapters = {path.stem for path in (PACKAGE / "engines").glob("*.py") if "def cache_key(self" in path.read_text()}
+
+    assert adapters - {"types", "common"} == listed
+
+
+def test_every_source_is_in_the_tuple() -> None:
+    """A source that KINDS does not open could never be used."""
+    adapters = {path.stem for path in (PACKAGE / "sources").glob("*.py") if "    def list(self, " in path.read_text()}
+    used = {value.__module__.rpartition(".")[2] for value in vars(sources).values() if isinstance(value, type)}
+
+    assert adapters - {"types"} <= used
+    assert len(sources.KINDS) == len({kind.form for kind in sources.KINDS})
