@@ -96,7 +96,8 @@ def _gpus(reader: Reader, answers: Answers) -> tuple[Gpu, ...]:
 
 
 def _gpu(reader: Reader, place: int, entry: Answers) -> Gpu:
-    index = entry["index"] if isinstance(entry.get("index"), int) else place
+    listed = _whole(entry.get("index"))
+    index = place if listed is None else listed
     fact = f"gpu.gpus.{index}"
     name = _text(reader, f"{fact}.name", entry, "name") or ""
     bus_id = _bus_id(reader, fact, entry)
@@ -112,7 +113,7 @@ def _gpu(reader: Reader, place: int, entry: Answers) -> Gpu:
         compute_capability=_capability(reader, fact, entry),
         numa_node=_numa_node(reader, fact, bus_id, entry),
         cpu_affinity=_affinity(reader, fact, entry),
-        mig=entry.get("mig") is True,
+        mig=_mig(reader, fact, entry),
         unified=unified,
         processes=_processes(reader, fact, entry),
         mig_slices=_slices(reader, fact, entry),
@@ -161,8 +162,8 @@ def _numa_node(reader: Reader, fact: str, bus_id: str, entry: Answers) -> int | 
     node = whole_number(text) if text is not None else None
     if node is not None and node >= 0:
         return node
-    told = entry.get("numa_node_id")
-    if isinstance(told, int) and told >= 0:
+    told = _whole(entry.get("numa_node_id"))
+    if told is not None and told >= 0:
         return told
     why = "-1: the machine does not say" if node is not None else "not readable"
     reader.gap(f"{fact}.numa_node", source if bus_id else "NVML", why)
@@ -192,7 +193,14 @@ def _processes(reader: Reader, fact: str, entry: Answers) -> tuple[int, ...]:
         reader.gap(f"{fact}.processes", "NVML", _error(listed) or "not a list")
         return ()
     pids = (p.get("pid") if isinstance(p, dict) else p for p in listed)
-    return tuple(sorted(pid for pid in pids if isinstance(pid, int)))
+    return tuple(sorted(pid for pid in map(_whole, pids) if pid is not None))
+
+
+def _mig(reader: Reader, fact: str, entry: Answers) -> bool:
+    error = _error(entry.get("mig"))
+    if error is not None and error != "NOT_SUPPORTED":  # a part without MIG says so
+        reader.gap(f"{fact}.mig", "NVML", error)
+    return entry.get("mig") is True
 
 
 def _slices(reader: Reader, fact: str, entry: Answers) -> tuple[MigSlice, ...]:
@@ -204,13 +212,12 @@ def _slices(reader: Reader, fact: str, entry: Answers) -> tuple[MigSlice, ...]:
 
 
 def _slice(reader: Reader, fact: str, entry: Answers) -> MigSlice:
-    gi, ci = entry.get("gi"), entry.get("ci")
     return MigSlice(
         uuid=_text(reader, f"{fact}.uuid", entry, "uuid") or "",
         profile=_text(reader, f"{fact}.profile", entry, "name") or "",
         memory_total_bytes=_number(reader, f"{fact}.memory_total_bytes", entry, "mem_total"),
-        gpu_instance=gi if isinstance(gi, int) else None,
-        compute_instance=ci if isinstance(ci, int) else None,
+        gpu_instance=_whole(entry.get("gi")),
+        compute_instance=_whole(entry.get("ci")),
     )
 
 
@@ -262,10 +269,14 @@ def _text(reader: Reader, fact: str, entry: Answers, key: str) -> str | None:
 
 def _number(reader: Reader, fact: str, entry: Answers, key: str) -> int | None:
     value = entry.get(key)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    if (number := _whole(value)) is not None:
+        return number
     reader.gap(fact, "NVML", _error(value) or ("no answer" if value is None else f"{value!r} is not a number"))
     return None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _error(value: object) -> str | None:

@@ -16,6 +16,7 @@ from kboot.host.types import DiskSpace, Host
 
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
 _ENVIRON = re.compile(r"/proc/[^/]+/environ")
+_PACKAGE_FOLDERS = ("/site-packages", "/dist-packages")
 _MADE_FILES = ("/proc/self/status", "/proc/self/limits")  # written from answers, not copied
 
 
@@ -64,8 +65,11 @@ class Recorder:
     def names(self, path: str) -> tuple[str, ...]:
         """Pass on; each name is kept as an empty file unless something below it is read."""
         names = self._host.names(path)
+        packages = path.endswith(_PACKAGE_FOLDERS)  # thousands of names, of which these say what is installed
         with self._lock:
-            self._present.update(f"{path.rstrip('/')}/{name}" for name in names)
+            self._present.update(
+                f"{path.rstrip('/')}/{name}" for name in names if not packages or name.endswith(".dist-info")
+            )
         return names
 
     def exists(self, path: str) -> bool:

@@ -1,0 +1,45 @@
+"""This machine, asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kboot.host.real import RealHost
+
+
+def test_this_machine_answers_what_the_kernel_says() -> None:
+    """Affinity, user, and a file of /proc."""
+    host = RealHost()
+
+    assert (True, os.geteuid()) == (host.live, host.uid())
+    assert frozenset(os.sched_getaffinity(0)) == host.affinity()
+    assert "MemTotal:" in host.read_text("/proc/meminfo")
+    assert {"nofile", "memlock"} <= set(host.limits())
+
+
+def test_space_of_a_path_that_does_not_exist_is_its_parents(tmp_path: Path) -> None:
+    """A state folder is judged before it is made."""
+    total_bytes = RealHost().disk_space(str(tmp_path / "no" / "such" / "folder")).total_bytes
+
+    assert total_bytes == RealHost().disk_space(str(tmp_path)).total_bytes > 0
+
+
+def test_absent_files_are_os_errors(tmp_path: Path) -> None:
+    """Nothing is guessed."""
+    host = RealHost()
+    for ask in (host.read_text, host.names, host.link_target):
+        with pytest.raises(OSError):
+            ask(str(tmp_path / "no"))
+
+
+def test_a_big_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
+    """1 MiB, or what is asked."""
+    (tmp_path / "big").write_bytes(b"x" * (3 << 20))
+
+    assert [1 << 20, 70_000] == [
+        len(RealHost().read_text(str(tmp_path / "big"))),
+        len(RealHost().read_text(str(tmp_path / "big"), 70_000)),
+    ]
