@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,6 +165,32 @@ def test_a_unified_part_is_judged_by_the_hosts_memory(tmp_path: Path) -> None:
     found = findings(record(tmp_path, files, {"nvml_init": "OK", "driver": "580.95.05", "gpus": gpus}))
 
     assert ("ok", "ok") == (found["gpu.count"][0], found["gpu.idle_clean"][0])
+
+
+@pytest.mark.parametrize("name", ["hgx-h100", "b300", "gb200", "adjacent-offline", "no-gpu"])
+def test_a_healthy_machine_has_no_finding(machine: Callable[[str], Path], name: str) -> None:
+    """Nothing on these machines is wrong: no false alarm on Grace, without GPUs, or with CPUs offline."""
+    found = findings(RecordedHost(machine(name)))
+
+    assert {} == {id_: answer for id_, answer in found.items() if answer[0] not in ("ok", "skip")}
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("epyc-nps4-a100", {"cpu.governor": "warn"}),
+        ("vm-no-locality", {"numa.gpu_node": "warn"}),
+        ("container-cpuset", {"cpu.quota": "warn"}),
+        ("h200x2", {"limits.nofile": "warn", "facts.gaps": "unknown"}),
+    ],
+)
+def test_a_machine_with_one_fault_has_one_finding(
+    machine: Callable[[str], Path], name: str, wanted: dict[str, str]
+) -> None:
+    """What is wrong is found, and nothing else."""
+    found = findings(RecordedHost(machine(name)))
+
+    assert wanted == {id_: status for id_, (status, _) in found.items() if status not in ("ok", "skip")}
 
 
 def test_a_machine_that_tells_nothing_is_unknown_not_ok(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Which benchmark runs, and how is its document printed?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from kbench import fetch, startup
+from kbench.document import Document, as_json, as_text
+from kbench.machine import host_facts
+
+BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
+    "fetch": fetch.run,
+    "startup": startup.run,
+}
+
+
+def main(argv: list[str]) -> int:
+    """Return 0 when the benchmark ran; 1 with one line on stderr when it could not."""
+    asked = _parser().parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="kboot-bench-", dir=asked.work) as work:
+        try:
+            document = BENCHMARKS[asked.name](asked, Path(work))
+        except (OSError, RuntimeError) as exc:
+            print(f"benchmarks/run: {asked.name}: {exc}", file=sys.stderr)
+            return 1
+    host = host_facts()
+    print(json.dumps(as_json(document, host), indent=2, sort_keys=True) if asked.json else as_text(document, host))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks/run", description="Measure kboot against what people use today.")
+    parser.add_argument("name", choices=sorted(BENCHMARKS))
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    parser.add_argument("--rounds", type=_positive, default=5, help="repetitions of every method (default 5)")
+    parser.add_argument("--work", type=Path, default=None, help="folder on a local disk for what is received")
+    parser.add_argument("--shards", type=_positive, default=24, help="fetch: number of shards (default 24)")
+    parser.add_argument("--mib", type=_positive, default=128, help="fetch: MiB of each shard (default 128)")
+    parser.add_argument("--origin", type=Path, default=None, help="fetch: folder for what is served (default /dev/shm)")
+    parser.add_argument("--quiet-s", type=float, default=30.0, help="longest wait for an idle machine before each run")
+    parser.add_argument("--no-fill", action="store_true", help="fetch: do not fill the page cache first")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value

@@ -1,0 +1,64 @@
+"""The benchmarks run, and their documents have the promised shape. No number is judged here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RUN = Path(__file__).parents[2] / "benchmarks/run"
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+TINY = ("--rounds", "1", "--quiet-s", "0", "--no-fill", "--json")
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
+
+
+def run(name: str, *options: str, path: str | None = None) -> dict[str, Any]:
+    """Run a benchmark at a tiny size and return its document."""
+    env = {**os.environ, "PATH": path} if path is not None else None
+    done = subprocess.run(
+        [sys.executable, str(RUN), name, *TINY, *options], capture_output=True, text=True, timeout=110, env=env
+    )
+    assert 0 == done.returncode, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert {"schema", "kind", "benchmark", "ratios", "figures", "left_out", "host"} == set(document)
+    assert (name, "benchmark") == (document["benchmark"], document["kind"])
+    return document
+
+
+def test_fetch_compares_kboot_with_every_tool_there_is(tmp_path: Path) -> None:
+    """Each ratio is there, or is left out with a reason; the limit and the memory always are."""
+    document = run("fetch", "--shards", "3", "--mib", "1", "--work", str(tmp_path))
+    promised = {"vs_hf_download_then_verify", "vs_aria2c_then_sha256sum", "vs_curl_then_sha256sum"}
+
+    assert promised | {"fraction_of_limit"} == set(document["ratios"]) | set(document["left_out"])
+    assert all(ratio > 0 for ratio in document["ratios"].values())
+    assert {"peak_rss_mib", "gb_per_s", "limit_is"} <= set(document["figures"])
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_tool_that_is_missing_is_named(tmp_path: Path) -> None:
+    """Without curl and aria2c their ratios are left out, and the others are measured."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sha256sum", "xargs", "sh", "nginx"):
+        found = NGINX if name == "nginx" else shutil.which(name)
+        (tools / name).symlink_to(str(found))
+    document = run("fetch", "--shards", "2", "--mib", "1", path=str(tools))
+
+    assert "curl not installed" == document["left_out"]["vs_curl_then_sha256sum"]
+    assert "vs_hf_download_then_verify" in document["ratios"]
+
+
+def test_startup_boots_a_prepared_node_without_a_request(tmp_path: Path) -> None:
+    """The figures are there; a boot of a prepared node that asked the network would have failed the benchmark."""
+    document = run("startup", "--work", str(tmp_path))
+
+    assert {"version_over_bare_python", "warm_boot_to_exec_s"} <= set(document["figures"])
+    assert 111 == document["figures"]["shards"]
