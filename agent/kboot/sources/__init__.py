@@ -1,1 +1,126 @@
-"""Where bytes come from; the only package that uses the network."""
+"""Where bytes come from: Hub, mirrors, local folders. The only package that uses the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from kboot.errors import ProfileError, SourceError
+from kboot.profile.types import CheckpointAsk, FetchAsk
+from kboot.sources.http import Client
+from kboot.sources.hub import DEFAULT_ENDPOINT, Hub
+from kboot.sources.local import Local
+from kboot.sources.patience import Patience
+from kboot.sources.secrets import without_query
+from kboot.sources.tokens import Token, find_token
+from kboot.sources.types import Found, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a kind of source is made from."""
+
+    fetch: FetchAsk
+    env: Mapping[str, str]
+    token_file: str
+    on_wait: Callable[[str], None]
+
+    @property
+    def endpoint(self) -> str:
+        """The operator's Hub."""
+        return (self.env.get("HF_ENDPOINT", "").strip() or DEFAULT_ENDPOINT).rstrip("/")
+
+    def hub(self, endpoint: str) -> Hub:
+        """A Hub endpoint; trusted when it is the operator's own."""
+        trusted = endpoint.rstrip("/") == self.endpoint
+        timeouts_s = (self.fetch.connect_timeout_s, self.fetch.stall_timeout_s)
+        return Hub(
+            endpoint,
+            find_token(self.env, self.token_file) if trusted else Token(),
+            self.env,
+            client=Client(self.env, *timeouts_s),
+            timeouts_s=timeouts_s,
+            trusted=trusted,
+            new_patience=lambda: Patience(self.on_wait),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of source.
+
+    form: how it is written in a profile. open: makes it; None when the text is not of its form.
+    """
+
+    form: str
+    open: Callable[[str, Opening], Source | None]
+
+
+def _open_hub(text: str, opening: Opening) -> Source | None:
+    return opening.hub(opening.endpoint) if text == "hub" else None
+
+
+def _open_mirror(text: str, opening: Opening) -> Source | None:
+    return opening.hub(text) if urlsplit(text).scheme in ("http", "https") else None
+
+
+def _open_local(text: str, opening: Opening) -> Source | None:  # noqa: ARG001 - the kinds share one form
+    parts = urlsplit(text)
+    if parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
+        return None
+    return Local(unquote(parts.path).rstrip("/") or "/")
+
+
+KINDS = (
+    Kind("hub", _open_hub),
+    Kind("https://mirror", _open_mirror),
+    Kind("file:///path", _open_local),
+)
+
+
+def open_sources(
+    checkpoint: CheckpointAsk,
+    fetch: FetchAsk,
+    env: Mapping[str, str],
+    token_file: str = "",
+    on_wait: Callable[[str], None] = lambda _text: None,
+) -> tuple[Source, ...]:
+    """Return the sources of a checkpoint in order of preference; nothing is asked of them yet.
+
+    env: HF_ENDPOINT, HF_TOKEN, proxies and certificates are read from here. on_wait: told in one sentence whenever a
+    listing has to wait (rate limit, resolver not up yet); from the thread that asks.
+
+    Raises:
+        ProfileError: code "source-not-valid". SourceError: a URL or the token file is not valid.
+    """
+    opening = Opening(fetch, env, token_file, on_wait)
+    return tuple(_open(text, opening) for text in checkpoint.sources)
+
+
+def list_checkpoint(sources: Sequence[Source], repo: str, revision: str) -> tuple[Found, Source]:
+    """Return the listing of the first source that may be trusted with one, and that source.
+
+    Raises:
+        SourceError: it cannot be had; code "no-trusted-source" when there is no such source.
+    """
+    for source in sources:
+        if source.trusted:
+            return source.list(repo, revision), source
+    raise SourceError(
+        "no-trusted-source",
+        f"none of {len(sources)} sources may be trusted for the hashes of {repo}",
+        where=tuple(source.name for source in sources),
+        hint='add "hub" to checkpoint.sources, or set HF_ENDPOINT to the mirror you trust',
+    )
+
+
+def _open(text: str, opening: Opening) -> Source:
+    for kind in KINDS:
+        if source := kind.open(text, opening):
+            return source
+    raise ProfileError(
+        "source-not-valid",
+        f"checkpoint.sources has {without_query(text) if '://' in text else text!r}, "
+        f"wanted one of {', '.join(kind.form for kind in KINDS)}",
+    )

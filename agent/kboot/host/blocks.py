@@ -1,0 +1,129 @@
+"""How do the bytes of a large file reach the disk while more of them arrive?"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Self
+
+from kboot.host.os_errors import explain_os_error, explained
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE: blocks are taken, the length still says how far bytes were written
+_WAIT_BEFORE, _WRITE, _WAIT_AFTER = 1, 2, 4  # SYNC_FILE_RANGE_*
+_NOT_HERE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ESPIPE, errno.EPERM})
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_off = ctypes.c_int64
+
+
+def boot_id() -> str:
+    """Return what tells this run of the kernel from every other; empty where /proc does not say."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+class BlockFile:
+    """A file that several threads write at once, each at its own offset. Errors name the path.
+
+    Threads may call everything but close() together.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file for reading and writing; it is made when it is missing."""
+        self.path = path
+        with explained("open the file", path):
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; nothing when closed already."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def try_lock(self) -> bool:
+        """Keep other processes from it until it is closed; False when one of them has it."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            if exc.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                return False
+            raise explain_os_error(exc, "lock the file", self.path) from exc
+        return True
+
+    @property
+    def size_bytes(self) -> int:
+        """How far bytes were written."""
+        return os.fstat(self._fd).st_size
+
+    @property
+    def inode(self) -> int:
+        """The number that a copy of the file does not share."""
+        return os.fstat(self._fd).st_ino
+
+    def reserve(self, size_bytes: int) -> bool:
+        """Take the disk blocks for this many bytes; the length does not change.
+
+        Returns False where the file system cannot do that.
+
+        Raises:
+            DoesNotFit: it has not that much room, or the quota has not.
+        """
+        if size_bytes == 0 or _libc.fallocate(self._fd, _KEEP_SIZE, _off(0), _off(size_bytes)) == 0:
+            return True
+        number = ctypes.get_errno()
+        if number in _NOT_HERE:
+            return False
+        raise explain_os_error(OSError(number, os.strerror(number)), f"reserve {size_bytes} bytes", self.path)
+
+    def write(self, data: memoryview, offset: int) -> None:
+        """Write all of it at the offset, into the page cache."""
+        try:
+            while data:
+                n = os.pwrite(self._fd, data, offset)
+                data, offset = data[n:], offset + n
+        except OSError as exc:
+            raise explain_os_error(exc, "write the file", self.path) from exc
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        """Fill the buffer from the offset; fewer bytes only at the end of the file."""
+        done = 0
+        try:
+            while done < len(buffer) and (n := os.preadv(self._fd, [buffer[done:]], offset + done)):
+                done += n
+        except OSError as exc:
+            raise explain_os_error(exc, "read the file", self.path) from exc
+        return done
+
+    def push(self, offset: int, size_bytes: int) -> None:
+        """Let the disk begin with a range that was written; does not wait, and does not make it durable."""
+        _libc.sync_file_range(self._fd, _off(offset), _off(size_bytes), _WRITE)
+
+    def settle(self, offset: int, size_bytes: int) -> None:
+        """Wait until the disk took a range, so that unwritten pages stay few; does not make it durable.
+
+        Errors are left to sync(), which reports every one of this file.
+        """
+        _libc.sync_file_range(self._fd, _off(offset), _off(size_bytes), _WAIT_BEFORE | _WRITE | _WAIT_AFTER)
+
+    def sync(self) -> None:
+        """Make every byte written so far durable."""
+        with explained("sync the file", self.path):
+            os.fdatasync(self._fd)
+
+    def truncate(self, size_bytes: int) -> None:
+        """Give it this length; blocks beyond it are given back."""
+        with explained("truncate the file", self.path):
+            os.ftruncate(self._fd, size_bytes)

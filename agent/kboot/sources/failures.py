@@ -1,0 +1,67 @@
+"""What does a broken connection mean for the person who has to act on it? Pure."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+
+from kboot.errors import SourceError
+from kboot.sources.types import NotYet
+
+_NOT_YET_VALID = 9  # X509_V_ERR_CERT_NOT_YET_VALID
+NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
+
+
+def explain_network(exc: BaseException, host: str) -> SourceError | None:
+    """Return our error for what a socket, the resolver or TLS raised; None when it is none of theirs.
+
+    host: name and port, for the message.
+    """
+    match exc:
+        case ssl.SSLCertVerificationError():
+            return _certificate(exc, host)
+        case ssl.SSLError():
+            return SourceError("tls-failed", f"TLS with {host} failed: {exc.reason or exc}", retry=True)
+        case socket.gaierror():
+            return _unresolved(exc, host)
+        case TimeoutError() | BlockingIOError():
+            return SourceError("source-silent", f"{host} sent nothing for as long as allowed", retry=True)
+        case ConnectionRefusedError():
+            return SourceError("connection-refused", f"{host} refuses connections", retry=True)
+        case ConnectionError():
+            return SourceError("connection-cut", f"{host} closed the connection", retry=True)
+        case OSError(errno=number) if number in NO_ROUTE:
+            return NotYet("no-route", f"there is no route to {host}", hint="see `ip route`", retry=True)
+        case _:
+            return None
+
+
+def _certificate(exc: ssl.SSLCertVerificationError, host: str) -> SourceError:
+    if exc.verify_code == _NOT_YET_VALID:
+        return NotYet(
+            "clock-not-set",
+            f"the certificate of {host} is not valid yet by this machine's clock",
+            hint="see `timedatectl`; kboot waits for the clock to be set",
+            retry=True,
+        )
+    return SourceError(
+        "certificate-refused",
+        f"the certificate of {host} is not trusted: {exc.verify_message}",
+        hint="behind a proxy that inspects TLS, name its root: SSL_CERT_FILE=/path/ca.pem",
+    )
+
+
+def _unresolved(exc: socket.gaierror, host: str) -> SourceError:
+    if exc.errno == socket.EAI_AGAIN:
+        return NotYet(
+            "name-not-resolved",
+            f"the resolver does not answer for {host} yet: {exc.strerror}",
+            hint="see /etc/resolv.conf and `resolvectl status`",
+            retry=True,
+        )
+    return SourceError(
+        "host-unknown",
+        f"there is no host {host}: {exc.strerror}",
+        hint="check the endpoint's spelling (HF_ENDPOINT) and the resolver",
+    )

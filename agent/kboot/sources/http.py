@@ -1,0 +1,358 @@
+"""How are bytes asked for over HTTP and received without a copy too many?"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from kboot import __version__
+from kboot.errors import SourceError
+from kboot.host.clock import monotonic_s
+from kboot.sources.dial import Resolve, dial, resolve
+from kboot.sources.failures import explain_network
+from kboot.sources.framing import Frame
+from kboot.sources.proxies import Origin, Proxy, origin_of, proxy_for
+from kboot.sources.secrets import mask
+from kboot.sources.tls import tls_context
+
+_TICK_S = 1.0  # the longest a receive waits for a buffer to fill when bytes trickle
+_SMALL_BYTES = 64 << 10
+
+
+class Client:
+    """Connections to whatever URLs name, kept open and used again. For any thread.
+
+    connect_timeout_s: per address. stall_timeout_s: the longest wait for a byte once connected.
+    """
+
+    def __init__(
+        self, env: Mapping[str, str], connect_timeout_s: float, stall_timeout_s: float, ask: Resolve = resolve
+    ) -> None:
+        self._env = env
+        self._connect_timeout_s = connect_timeout_s
+        self._stall_timeout_s = stall_timeout_s
+        self._ask = ask
+        self._tls = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+        self._lock = threading.Lock()  # of the next three
+        self._live: set[_Wire] = set()
+        self._idle: dict[Origin, list[_Wire]] = {}
+        self._interrupted = False
+
+    def get(self, url: str, headers: Mapping[str, str]) -> Answer:
+        """Send one GET and return its answer, headers read, body not. Redirects are not followed.
+
+        Raises:
+            SourceError: no connection, no HTTP, silence.
+        """
+        origin = origin_of(url)
+        wire = self._take(origin)
+        if wire is not None:
+            try:
+                return self._send(wire, url, headers)
+            except SourceError as exc:
+                if exc.code != "connection-cut" or self._interrupted:
+                    raise
+                # The server closed a kept connection between two requests: not a failed try.
+        return self._send(self._connect(origin), url, headers)
+
+    def interrupt(self) -> None:
+        """Cut every connection and open no new one, from any thread."""
+        with self._lock:
+            self._interrupted = True
+            for wire in self._live:
+                wire.cut()
+
+    def close(self) -> None:
+        """Close the connections that nobody uses now."""
+        with self._lock:
+            idle = [wire for wires in self._idle.values() for wire in wires]
+            self._idle.clear()
+        for wire in idle:
+            self.drop(wire)
+
+    def keep(self, wire: _Wire) -> None:
+        """Take back a connection whose answer was read to its end."""
+        with self._lock:
+            self._idle.setdefault(wire.origin, []).append(wire)
+
+    def drop(self, wire: _Wire) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._live.discard(wire)
+        wire.close()
+
+    def _take(self, origin: Origin) -> _Wire | None:
+        with self._lock:
+            wires = self._idle.get(origin)
+            return wires.pop() if wires else None
+
+    def _connect(self, origin: Origin) -> _Wire:
+        proxy = proxy_for(origin, self._env)
+        near = proxy.origin if proxy else origin
+        sock = dial(near.host, near.port, self._connect_timeout_s, self._ask)
+        wire = _Wire(origin, proxy, sock, self._stall_timeout_s)
+        with self._lock:
+            self._live.add(wire)
+            if self._interrupted:
+                wire.cut()
+        if origin.scheme == "https":
+            try:
+                wire.secure(self._tls_context())
+            except BaseException as exc:
+                self.drop(wire)
+                if isinstance(exc, (OSError, http.client.HTTPException)):
+                    raise _explain(exc, near if proxy else origin) from exc
+                raise
+        return wire
+
+    def _send(self, wire: _Wire, url: str, headers: Mapping[str, str]) -> Answer:
+        try:
+            response = wire.ask(url, {"User-Agent": f"kboot/{__version__}", **headers})
+        except BaseException as exc:
+            self.drop(wire)
+            if isinstance(exc, (OSError, http.client.HTTPException, ValueError)):
+                raise _explain(exc, wire.origin) from exc
+            raise
+        return Answer(self, wire, url, response)
+
+    def _tls_context(self) -> ssl.SSLContext:
+        with self._tls:
+            if self._context is None:
+                self._context = tls_context(self._env)
+            return self._context
+
+
+class _Wire:
+    """One connection, straight or through a proxy."""
+
+    def __init__(self, origin: Origin, proxy: Proxy | None, sock: socket.socket, stall_timeout_s: float) -> None:
+        self.origin = origin
+        self.sock = sock
+        self.stall_timeout_s = stall_timeout_s
+        self.was_cut = False
+        self._proxy = proxy
+        self._connection = http.client.HTTPConnection(origin.host, origin.port)
+        self._connection.default_port = 443 if origin.scheme == "https" else 80  # signed links sign the Host header
+        self._connection.auto_open = 0
+        self._connection.sock = sock
+        sock.settimeout(stall_timeout_s)
+
+    def secure(self, context: ssl.SSLContext) -> None:
+        """Make it TLS, after asking a proxy for a tunnel."""
+        if self._proxy is not None:
+            self._tunnel(self._proxy)
+        self.sock = context.wrap_socket(self.sock, server_hostname=self.origin.host)
+        self._connection.sock = self.sock
+
+    def ask(self, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+        """Send a GET and read the head of the answer."""
+        self.sock.settimeout(self.stall_timeout_s)
+        parts = urlsplit(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        if self._proxy is not None and self.origin.scheme == "http":
+            target = f"http://{parts.netloc.rsplit('@', 1)[-1]}{target}"
+            headers = {**headers, **self._proxy.headers}
+        self._connection.request("GET", target, headers=dict(headers))
+        return self._connection.getresponse()
+
+    def cut(self) -> None:
+        """Wake whoever waits on it. The TLS layer is passed by: what it has buffered must not come out as data."""
+        self.was_cut = True
+        try:
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+        except OSError:
+            return  # gone already
+
+    def close(self) -> None:
+        """Close it."""
+        self._connection.close()
+        self.sock.close()
+
+    def _tunnel(self, proxy: Proxy) -> None:
+        connection = http.client.HTTPConnection(proxy.origin.host, proxy.origin.port)
+        connection.sock = self.sock
+        host = f"[{self.origin.host}]" if ":" in self.origin.host else self.origin.host
+        connection.putrequest("CONNECT", f"{host}:{self.origin.port}", skip_host=True, skip_accept_encoding=True)
+        connection.putheader("Host", f"{host}:{self.origin.port}")
+        for name, value in proxy.headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        response = http.client.HTTPResponse(self.sock, method="CONNECT")
+        response.begin()
+        response.close()
+        if response.status != 200:
+            raise http.client.HTTPException(f"the proxy {proxy.origin.address} answers {response.status} to CONNECT")
+
+
+class Answer:
+    """One answer; exactly one of text(), body() and drop() is to be called. headers: names in lower case."""
+
+    def __init__(self, client: Client, wire: _Wire, url: str, response: http.client.HTTPResponse) -> None:
+        self.url = url
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self._client = client
+        self._wire = wire
+        self._response = response
+
+    def text(self) -> str:
+        """Return the beginning of a short body, for messages; nothing when it cannot be read."""
+        try:
+            data = self._response.read(_SMALL_BYTES)
+        except (OSError, http.client.HTTPException):
+            data = b""
+        if self._response.isclosed() and not self._response.will_close:
+            self._client.keep(self._wire)
+        else:
+            self.drop()
+        return data.decode("utf-8", "replace")
+
+    def body(self, frame: Frame) -> HttpBody:
+        """Return the body, framed as its headers were found to say."""
+        try:
+            return HttpBody(self._client, self._wire, self._response, frame)
+        except SourceError:
+            self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Leave the body unread."""
+        self._response.close()
+        self._client.drop(self._wire)
+
+
+class HttpBody:
+    """The body of one answer, received straight into the caller's buffer."""
+
+    def __init__(self, client: Client, wire: _Wire, response: http.client.HTTPResponse, frame: Frame) -> None:
+        self.start = frame.start
+        self.total_bytes = frame.total_bytes
+        self._client = client
+        self._wire = wire
+        self._response = response
+        self._left_bytes = frame.size_bytes
+        self._got_bytes = 0
+        self._ended = frame.size_bytes == 0
+        # http.client undoes chunks and finds the end where no length is given; a plain body needs neither.
+        self._direct = frame.size_bytes is not None and not response.chunked
+        self._ahead = self._take_over() if self._direct else b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        may_keep = self._ended and not self._response.will_close and not self._wire.was_cut
+        self._response.close()
+        if may_keep:
+            self._client.keep(self._wire)
+        else:
+            self._client.drop(self._wire)
+
+    def readinto(self, buffer: memoryview) -> int:
+        """See Body. Fills the buffer as far as about a second gives."""
+        if self._ended:
+            return 0
+        try:
+            n = self._receive(buffer) if self._direct else self._response.readinto(buffer)
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            raise self._cut() if self._wire.was_cut else _explain(exc, self._wire.origin) from exc
+        if self._wire.was_cut:
+            raise self._cut()
+        self._count(n)
+        return n
+
+    def _count(self, n: int) -> None:
+        self._got_bytes += n
+        if self._left_bytes is None:
+            self._ended = n == 0
+            return
+        if n == 0 and self._left_bytes:
+            raise SourceError(
+                "short-body",
+                f"{self._wire.origin.address} ended the body at byte {self.start + self._got_bytes}, "
+                f"{self._left_bytes} bytes early",
+                retry=True,
+            )
+        self._left_bytes -= n
+        self._ended = self._left_bytes == 0
+
+    def _take_over(self) -> bytes:
+        """Take what http.client has read ahead and prepare the socket; from here on it is read directly."""
+        sock = self._wire.sock
+        sock.setblocking(False)
+        try:
+            ahead = self._response.fp.read(len(self._response.fp.peek()))
+        except (ssl.SSLWantReadError, BlockingIOError):
+            ahead = b""
+        except OSError as exc:
+            raise _explain(exc, self._wire.origin) from exc
+        tick_s = min(_TICK_S, self._wire.stall_timeout_s)
+        if isinstance(sock, ssl.SSLSocket):
+            sock.settimeout(tick_s)
+        else:
+            # The kernel fills the whole buffer in one call, and gives what it has when the tick is over.
+            sock.setblocking(True)
+            timeval = struct.pack("@ll", int(tick_s), max(1000, int(tick_s % 1 * 1e6)))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
+        return ahead
+
+    def _receive(self, buffer: memoryview) -> int:
+        wanted = len(buffer) if self._left_bytes is None else min(len(buffer), self._left_bytes)
+        if self._ahead:
+            n = min(wanted, len(self._ahead))
+            buffer[:n] = self._ahead[:n]
+            self._ahead = self._ahead[n:]
+            return n
+        sock = self._wire.sock
+        deadline = monotonic_s() + self._wire.stall_timeout_s
+        while True:
+            try:
+                if isinstance(sock, ssl.SSLSocket):
+                    return _fill(sock, buffer[:wanted])
+                return sock.recv_into(buffer, wanted, socket.MSG_WAITALL)
+            except (BlockingIOError, TimeoutError):
+                if self._wire.was_cut or monotonic_s() >= deadline:
+                    raise
+
+    def _cut(self) -> SourceError:
+        return SourceError("interrupted", "the transfer was told to stop", retry=False)
+
+
+def _fill(sock: ssl.SSLSocket, buffer: memoryview) -> int:
+    """Fill the buffer from TLS records of at most 16 KiB; what came before a timeout or the end is returned."""
+    done = 0
+    deadline = monotonic_s() + _TICK_S
+    while done < len(buffer):
+        try:
+            n = sock.recv_into(buffer[done:])
+        except TimeoutError:
+            if done:
+                return done
+            raise
+        done += n
+        if n == 0 or monotonic_s() > deadline:
+            return done
+    return done
+
+
+def _explain(exc: Exception, origin: Origin) -> SourceError:
+    """Return our error for whatever a connection raised."""
+    host = origin.address
+    if isinstance(exc, SourceError):
+        return exc
+    if isinstance(exc, http.client.IncompleteRead):
+        return SourceError("short-body", f"{host} ended the body early", retry=True)
+    if known := explain_network(exc, host):
+        return known
+    if isinstance(exc, (http.client.HTTPException, ValueError)):
+        said = mask(str(exc)[:200]) or type(exc).__name__
+        return SourceError("not-http", f"{host} does not answer as HTTP should: {said}", retry=True)
+    return SourceError("connection-cut", f"the connection to {host} broke: {exc}", retry=True)

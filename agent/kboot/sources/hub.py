@@ -1,0 +1,161 @@
+"""How is a Hub, or a mirror that speaks like one, asked for a listing and for bytes?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from urllib.parse import quote, urljoin
+
+from kboot.checkpoint import RemoteFile
+from kboot.errors import SourceError
+from kboot.host.clock import unix_s
+from kboot.sources.framing import Frame, frame, range_header
+from kboot.sources.http import Answer, Client, HttpBody
+from kboot.sources.hub_listing import ListingAsk, list_once
+from kboot.sources.patience import Patience
+from kboot.sources.proxies import origin_of
+from kboot.sources.refusals import Asked, refusal
+from kboot.sources.secrets import without_query
+from kboot.sources.tokens import Token, may_see_token
+from kboot.sources.types import Found
+
+DEFAULT_ENDPOINT = "https://huggingface.co"
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_HOPS = 6
+
+
+class Hub:
+    """A Hub endpoint. The operator's own is trusted for listings and gets the token; a mirror only delivers bytes."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        token: Token,
+        env: Mapping[str, str],
+        *,
+        client: Client,
+        timeouts_s: tuple[float, float],
+        trusted: bool,
+        new_patience: Callable[[], Patience],
+    ) -> None:
+        """Make one; nothing is asked yet.
+
+        timeouts_s: per address to connect, and without a byte. new_patience: how one listing or small file waits.
+        """
+        self.endpoint = endpoint.rstrip("/")
+        self.trusted = trusted
+        shown = without_query(self.endpoint)
+        self.name = f"hub {shown}" if trusted else shown
+        self._origin = origin_of(self.endpoint)
+        self._token = token if trusted and may_see_token(self._origin) else Token()
+        self._env = env
+        self._client = client
+        self._timeouts_s = timeouts_s
+        self._new_patience = new_patience
+        self._links: dict[str, str] = {}  # resolve URL → where it led last, on another origin
+        self._links_lock = threading.Lock()
+
+    def list(self, repo: str, revision: str) -> Found:
+        """Return the commit and its files. See Source."""
+        if self._env.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+            message = "HF_HUB_OFFLINE is set, so the Hub may not be asked"
+            raise SourceError("offline-mode", message, hint="unset HF_HUB_OFFLINE")
+        asked = Asked(self._origin.address, repo, revision, token=self._token.origin)
+        ask = ListingAsk(self.endpoint, self._token.value, asked, self._env, *self._timeouts_s)
+        patience = self._new_patience()
+        while True:
+            try:
+                return list_once(ask)
+            except SourceError as exc:
+                patience.wait_or_raise(exc)
+
+    def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
+        """Return a small file's bytes, unproven. See Source."""
+        if file.size_bytes > limit_bytes:
+            raise SourceError(
+                "file-too-large", f"{file.path} has {file.size_bytes} bytes, at most {limit_bytes} were expected"
+            )
+        patience = self._new_patience()
+        while True:
+            try:
+                return self._read_once(repo, commit, file)
+            except SourceError as exc:
+                patience.wait_or_raise(exc)
+
+    def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> HttpBody:
+        """Ask for bytes [start, end). A link that has expired is asked for again, once. See Source."""
+        url = f"{self.endpoint}/{quote(repo)}/resolve/{quote(commit, safe='')}/{quote(file.path)}"
+        with self._links_lock:
+            link = self._links.get(url)
+        answer = self._follow(link or url, start, end)
+        if link and answer.status in (401, 403):
+            answer.drop()
+            link = None
+            answer = self._follow(url, start, end)
+        found = self._judge(answer, Asked(self._origin.address, repo, commit, file.path), file, start, end)
+        with self._links_lock:
+            if origin_of(answer.url) == self._origin:
+                self._links.pop(url, None)
+            else:
+                self._links[url] = answer.url
+        return answer.body(found)
+
+    def interrupt(self) -> None:
+        """End every open body and refuse new ones. See Source."""
+        self._client.interrupt()
+
+    def close(self) -> None:
+        """Close idle connections. See Source."""
+        self._client.close()
+
+    def _read_once(self, repo: str, commit: str, file: RemoteFile) -> bytes:
+        data = bytearray(file.size_bytes + 1)  # one more, to notice a body that does not end
+        view, done = memoryview(data), 0
+        with self.open(repo, commit, file, 0) as body:
+            while done < len(data) and (n := body.readinto(view[done:])):
+                done += n
+        if done != file.size_bytes:
+            raise SourceError(
+                "short-body", f"{file.path} came with {done} bytes, the listing says {file.size_bytes}", retry=True
+            )
+        return bytes(view[:done])
+
+    def _follow(self, url: str, start: int, end: int | None) -> Answer:
+        """Ask, and go where redirects lead. Only the operator's own endpoint ever sees the token."""
+        for _ in range(_HOPS):
+            origin = origin_of(url)
+            headers = range_header(start, end)
+            if self._token.value and origin == self._origin:
+                headers["Authorization"] = f"Bearer {self._token.value}"
+            answer = self._client.get(url, headers)
+            if answer.status not in _REDIRECTS:
+                return answer
+            location = answer.headers.get("location", "")
+            answer.text()
+            url = urljoin(url, location)
+            if not location or (origin.scheme == "https" and origin_of(url).scheme == "http"):
+                raise SourceError("redirect-not-valid", f"{origin.address} redirects to {without_query(url)!r}")
+        raise SourceError("redirect-not-valid", f"{self._origin.address} redirects more than {_HOPS} times")
+
+    def _judge(self, answer: Answer, asked: Asked, file: RemoteFile, start: int, end: int | None) -> Frame:
+        """Return which bytes the answer carries, or raise what is wrong with it."""
+        origin = origin_of(answer.url)
+        if answer.status not in (200, 206, 416):
+            linked = origin != self._origin
+            asked = Asked(
+                origin.address, asked.repo, asked.revision, asked.path, "" if linked else self._token.origin, linked
+            )
+            raise refusal(answer.status, answer.headers, answer.text(), asked, unix_s())
+        try:
+            _check_commit(answer.headers, asked)
+            return frame(answer.status, answer.headers, start, end, file.size_bytes)
+        except SourceError as exc:
+            answer.drop()
+            exc.where = (f"{asked.what} from {origin.address}", *exc.where)
+            raise
+
+
+def _check_commit(headers: Mapping[str, str], asked: Asked) -> None:
+    commit = headers.get("x-repo-commit", asked.revision)
+    if commit != asked.revision:
+        raise SourceError("other-commit", f"it answers with commit {commit[:12]}, asked for {asked.revision[:12]}")

@@ -1,0 +1,181 @@
+"""Which commit is behind a revision, and which files with which hashes does it hold? Asked through huggingface_hub."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kboot.checkpoint import RemoteFile
+from kboot.errors import SourceError
+from kboot.host.clock import unix_s
+from kboot.sources.failures import explain_network
+from kboot.sources.refusals import Asked, is_commit, refusal
+from kboot.sources.secrets import mask
+from kboot.sources.tls import tls_context
+from kboot.sources.types import Found, is_inside
+
+_HEX = frozenset("0123456789abcdef")
+_LARGE_BYTES = 16 << 20  # the Hub keeps nothing of that size in git itself
+_TEXT_BYTES = 4096
+_ERRORS_ONLY = 40  # of the logging module
+_one_at_a_time = threading.Lock()  # huggingface_hub has one HTTP client for the whole process
+
+
+class _Answered(Exception):
+    """A status that is not a success, seen before huggingface_hub sees it and waits on its own terms."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
+        super().__init__(status)
+        self.status = status
+        self.headers = headers
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class ListingAsk:
+    """endpoint: without a slash at its end. token: empty = none is sent. asked: for messages."""
+
+    endpoint: str
+    token: str
+    asked: Asked
+    env: Mapping[str, str]
+    connect_timeout_s: float
+    stall_timeout_s: float
+
+
+def list_once(ask: ListingAsk) -> Found:
+    """Ask once, without waiting or retrying.
+
+    Raises:
+        SourceError: whatever went wrong, whatever huggingface_hub raised for it.
+    """
+    repo, revision = ask.asked.repo, ask.asked.revision
+    with _one_at_a_time:
+        try:
+            api = _api(ask)
+            info = api.model_info(repo, revision=revision, timeout=ask.stall_timeout_s)
+            commit = info.sha or ""
+            if not is_commit(commit):
+                raise SourceError(
+                    "listing-not-valid", f"{ask.asked.host} gives {mask(commit[:60])!r} as the commit of {repo}"
+                )
+            if is_commit(revision) and commit != revision:
+                raise SourceError(
+                    "listing-not-valid", f"{ask.asked.host} gives commit {commit[:12]} when asked for {revision[:12]}"
+                )
+            entries = list(api.list_repo_tree(repo, recursive=True, revision=commit))
+        except SourceError:
+            raise
+        except Exception as exc:
+            raise _explain(exc, ask) from exc
+    return Found(info.id or repo, commit, to_files(entries))
+
+
+def to_files(entries: Iterable[Any]) -> tuple[RemoteFile, ...]:
+    """Return the files of a listing, sorted by path.
+
+    entries: objects with path, size, blob_id, lfs (sha256, size) and xet_hash; folders have no size.
+
+    Raises:
+        SourceError: "listing-without-hashes", "listing-not-valid".
+    """
+    files = [_to_file(entry) for entry in entries if hasattr(entry, "size")]
+    paths = [file.path for file in files]
+    if len(set(paths)) != len(paths):
+        raise SourceError("listing-not-valid", "the listing names a file twice")
+    return tuple(sorted(files, key=lambda file: file.path))
+
+
+def _to_file(entry: Any) -> RemoteFile:
+    if not is_inside(entry.path):
+        raise SourceError(
+            "listing-not-valid", f"the listing names {mask(str(entry.path)[:120])!r}, which is no plain relative path"
+        )
+    sha256 = getattr(entry.lfs, "sha256", None) if entry.lfs else None
+    size = (getattr(entry.lfs, "size", None) if entry.lfs else None) or entry.size
+    if not isinstance(size, int) or size < 0:
+        raise SourceError("listing-not-valid", f"the listing gives {entry.path} the size {size!r}")
+    blob_id = str(sha256 if entry.lfs else entry.blob_id)
+    if not _is_hex(blob_id, 64 if entry.lfs else 40) or (not entry.lfs and size >= _LARGE_BYTES):
+        raise _without_hashes(f"the listing has no SHA-256 for {entry.path} ({size} bytes)")
+    return RemoteFile(entry.path, size, blob_id, sha256, getattr(entry, "xet_hash", None))
+
+
+def _is_hex(text: str, digits: int) -> bool:
+    return len(text) == digits and set(text) <= _HEX
+
+
+def _without_hashes(message: str) -> SourceError:
+    return SourceError(
+        "listing-without-hashes",
+        message,
+        hint="ask the Hub itself for the listing; bytes may come from this endpoint all the same "
+        '(sources = ["hub", "https://mirror"])',
+    )
+
+
+def _api(ask: ListingAsk) -> Any:
+    import huggingface_hub
+    from huggingface_hub.utils.logging import set_verbosity
+
+    set_verbosity(_ERRORS_ONLY)  # its warnings would go to stderr beside ours
+
+    # The class of the default client, whichever HTTP library this version is built on.
+    client_class: Any = type(huggingface_hub.get_session())
+    context = tls_context(ask.env)
+    limits = {
+        "connect": ask.connect_timeout_s,
+        "read": ask.stall_timeout_s,
+        "write": ask.stall_timeout_s,
+        "pool": ask.stall_timeout_s,
+    }
+
+    def on_request(request: Any) -> None:
+        request.extensions["timeout"] = limits  # huggingface_hub asks for trees with no time limit at all
+
+    def on_response(response: Any) -> None:
+        if response.status_code >= 400:
+            text = next(response.iter_text(_TEXT_BYTES), "")
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            raise _Answered(response.status_code, headers, text)
+
+    def make_client() -> Any:
+        return client_class(
+            verify=context,
+            follow_redirects=True,
+            event_hooks={"request": [on_request], "response": [on_response]},
+        )
+
+    huggingface_hub.set_client_factory(make_client)
+    return huggingface_hub.HfApi(endpoint=ask.endpoint, token=ask.token or False, library_name="kboot")
+
+
+def _explain(exc: Exception, ask: ListingAsk) -> SourceError:
+    host = ask.asked.host
+    if isinstance(exc, KeyError):
+        return _without_hashes(f"{host} lists files of {ask.asked.repo} without {exc}")
+    for cause in _causes(exc):
+        if isinstance(cause, _Answered):
+            return refusal(cause.status, cause.headers, cause.text, ask.asked, unix_s())
+        if known := explain_network(cause, host):
+            return known
+    name = type(exc).__name__
+    if name == "HFValidationError":
+        return SourceError("repo-not-valid", f"{ask.asked.repo!r} is not a repository id: wanted owner/name")
+    if isinstance(exc, ValueError):
+        return SourceError("listing-not-valid", f"{host} answers with something that is not a listing", retry=True)
+    return SourceError(
+        "source-unreachable", f"{host} cannot be asked: {mask(str(exc)[:200]) or name}", where=(name,), retry=True
+    )
+
+
+def _causes(exc: BaseException) -> Iterable[BaseException]:
+    """Return the exception and what led to it, the first cause first."""
+    seen: list[BaseException] = []
+    cause: BaseException | None = exc
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return reversed(seen)

@@ -1,0 +1,63 @@
+"""How long is a question asked again when the answer is trouble? Bounded in tries, and in time for what is no fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kboot.errors import SourceError
+from kboot.host.clock import boot_monotonic_s, monotonic_s, sleep_s
+from kboot.sources.types import NotYet, RateLimited
+
+LIMITED_S = 600.0
+"""Waited for rate limits in all; the Hub's window is 300 s."""
+SHORTEST_WAIT_S = 0.5
+NOT_YET_WAIT_S = 2.0
+_FIRST_MINUTES_S = 600.0
+_TRIES = 3
+_LONGEST_WAIT_S = 8.0
+
+
+def not_yet_s(since_boot_s: float) -> float:
+    """Return how long to wait for resolver, route and clock: minutes on a machine that has just started, else not."""
+    return 180.0 if since_boot_s < _FIRST_MINUTES_S else 10.0
+
+
+def back_off_s(failures: int, luck: float) -> float:
+    """Return the wait before the next try after so many failures. luck: in [0, 1), spreads many streams."""
+    return min(_LONGEST_WAIT_S, SHORTEST_WAIT_S * 2.0 ** (failures - 1)) * (0.5 + luck / 2)
+
+
+class Patience:
+    """The tries of one question."""
+
+    def __init__(
+        self,
+        on_wait: Callable[[str], None] = lambda _text: None,
+        sleep: Callable[[float], None] = sleep_s,
+        not_yet_for_s: float | None = None,
+    ) -> None:
+        """Start the clock. on_wait: told in one sentence before each wait. not_yet_for_s: None = not_yet_s()."""
+        self._on_wait = on_wait
+        self._sleep = sleep
+        self._failures = 0
+        allowed_s = not_yet_s(boot_monotonic_s()) if not_yet_for_s is None else not_yet_for_s
+        self._not_yet_until_s = monotonic_s() + allowed_s
+        self._limited_left_s = LIMITED_S
+
+    def wait_or_raise(self, exc: SourceError) -> None:
+        """Wait for the next try, or raise when there is to be none."""
+        wait_s = self._wait_s(exc)
+        if wait_s is None:
+            raise exc
+        self._on_wait(f"{exc.message}; asking again in {wait_s:.0f} s")
+        self._sleep(wait_s)
+
+    def _wait_s(self, exc: SourceError) -> float | None:
+        if isinstance(exc, NotYet):
+            return NOT_YET_WAIT_S if monotonic_s() < self._not_yet_until_s else None
+        if isinstance(exc, RateLimited) and exc.retry_after_s is not None:
+            wait_s = exc.retry_after_s + SHORTEST_WAIT_S
+            self._limited_left_s -= wait_s
+            return wait_s if self._limited_left_s >= 0 else None
+        self._failures += 1
+        return back_off_s(self._failures, 0.99) if exc.retry and self._failures < _TRIES else None

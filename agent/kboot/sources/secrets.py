@@ -1,0 +1,21 @@
+"""How is text kept free of secrets before anyone reads it?"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}")
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def mask(text: str) -> str:
+    """Return the text without Hub tokens and without user names and passwords in URLs."""
+    return _USER_INFO.sub("***@", _TOKEN.sub(lambda found: found[0][:3] + "***", text))
+
+
+def without_query(url: str) -> str:
+    """Return scheme, host, port and path of a URL: a signed link's query is as good as a password."""
+    parts = urlsplit(url)
+    host = parts.netloc.rsplit("@", 1)[-1]
+    return mask(f"{parts.scheme}://{host}{parts.path}")

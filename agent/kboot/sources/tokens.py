@@ -1,0 +1,64 @@
+"""Which Hub token is there, where does it come from, and who may see it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kboot.errors import SourceError
+from kboot.host.files import read_small
+from kboot.sources.proxies import Origin
+
+_LIMIT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """value: the secret, empty = none. origin: where it comes from, for messages ("HF_TOKEN", a file's path)."""
+
+    value: str = field(default="", repr=False)
+    origin: str = ""
+
+
+def find_token(env: Mapping[str, str], token_file: str = "") -> Token:
+    """Return the token to use: `token_file`, HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, the Hub client's file.
+
+    Raises:
+        SourceError: code "token-file-not-readable": a file that was named cannot be read.
+    """
+    if token_file:
+        return _from_file(Path(token_file), named="token_file")
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if value := env.get(name, "").strip():
+            return Token(value, name)
+    if path := env.get("HF_TOKEN_PATH"):
+        return _from_file(Path(path), named="HF_TOKEN_PATH")
+    if env.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in ("1", "ON", "YES", "TRUE"):
+        return Token()
+    return _from_file(_default_file(env), named="")
+
+
+def may_see_token(origin: Origin) -> bool:
+    """Return whether a token may be sent there: never in clear text, except to this machine itself."""
+    return origin.scheme == "https" or origin.is_loopback
+
+
+def _default_file(env: Mapping[str, str]) -> Path:
+    cache = env.get("XDG_CACHE_HOME") or f"{env.get('HOME') or '/nonexistent'}/.cache"
+    return Path(env.get("HF_HOME") or f"{cache}/huggingface") / "token"
+
+
+def _from_file(path: Path, named: str) -> Token:
+    try:
+        value = read_small(path, _LIMIT_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        if not named:
+            return Token()
+        raise SourceError(
+            "token-file-not-readable",
+            f"{named} names {path}, which cannot be read as a token",
+            where=(exc.__class__.__name__,),
+            hint=f"put the token there with mode 0600, or leave out {named}",
+        ) from exc
+    return Token(value, str(path)) if value else Token()

@@ -1,0 +1,269 @@
+"""How does a file grow on the disk so that no verified byte of it is lost and no other is trusted?"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from kboot.checkpoint import RemoteFile
+from kboot.errors import ActionFailed, VerificationFailed
+from kboot.host import files
+from kboot.host.blocks import BlockFile, boot_id
+from kboot.store.journal import Journal, Record, Trusted, judge, read_pages
+from kboot.store.ranges import Ranges, add, clip, gaps, prefix, total
+from kboot.store.verifier import Verifier
+
+WINDOW_BYTES = 16 << 20
+"""Written bytes are handed to the disk in steps of this; at most about three of them per stream are unwritten."""
+_NOTE_BYTES = 4 << 20  # between two records of what the page cache has
+_CATCH_UP_BYTES = 4 << 20  # hashed from the file between two writes, while the hash is behind the stream
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was under the partial's name before. discarded: why it was not used; empty when it was or was not there."""
+
+    reused_bytes: int
+    discarded: str
+
+
+class Partial:
+    """One file while it is being fetched.
+
+    Streams write ranges of it at once; the hash follows the contiguous front, fed from memory where a stream is just
+    there and from the page cache where it is not. Every method may be called from any thread; forget(), restart()
+    and close() only when nobody writes.
+    """
+
+    def __init__(self, path: Path, file: RemoteFile) -> None:
+        """Open the partial and judge what is there.
+
+        Raises:
+            ActionFailed: code "partial-in-use": another process is fetching this file.
+        """
+        self.path = path
+        self.file = file
+        self._blocks = BlockFile(path)
+        if not self._blocks.try_lock():
+            self._blocks.close()
+            raise ActionFailed(
+                "partial-in-use",
+                f"another process is fetching {file.path}",
+                where=(str(path),),
+                hint="wait for it, or stop it; what it fetched stays",
+            )
+        self._boot_id = boot_id()
+        self._lock = threading.Lock()  # of _written, _unsynced_bytes
+        self._hash_lock = threading.Lock()  # of _verifier
+        self._journal_lock = threading.Lock()  # of _journal, _closed; held while the file is made durable
+        trusted, self.found = _judge(path, file, self._blocks, self._boot_id)
+        self._journal = Journal(path, trusted.seq)
+        self._written: Ranges = trusted.ranges
+        self._unsynced_bytes = 0
+        self._verifier = Verifier(file)
+        self._promise = _promise_of(trusted)
+        self._closed = False
+        if not trusted.ranges and self._blocks.size_bytes:
+            self.restart()
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that are here, hashed or not."""
+        return total(self._written)
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """Bytes written since the last checkpoint()."""
+        return self._unsynced_bytes
+
+    def missing(self) -> Ranges:
+        """Return what is still to fetch."""
+        return gaps(self._written, self.file.size_bytes)
+
+    def reserve(self) -> bool:
+        """Take the disk blocks for the whole file; False where the file system cannot.
+
+        Raises:
+            DoesNotFit: there is no room.
+        """
+        return self._blocks.reserve(self.file.size_bytes)
+
+    def write(self, buffer: memoryview, size_bytes: int, offset: int) -> None:
+        """Write the first size_bytes of the buffer at the offset and hash what can be hashed.
+
+        The buffer is scratch space afterwards.
+
+        Raises:
+            VerificationFailed: code "partial-damaged": the disk has lost bytes of an earlier run.
+        """
+        self._blocks.write(buffer[:size_bytes], offset)
+        end = offset + size_bytes
+        with self._lock:
+            self._written = add(self._written, offset, end)
+            self._unsynced_bytes += size_bytes
+        if self._hash_lock.acquire(blocking=False):
+            try:
+                fed = self._verifier.fed_bytes
+                if offset <= fed < end:
+                    self._verifier.feed(buffer[fed - offset : size_bytes])
+                self._catch_up(buffer, _CATCH_UP_BYTES)
+            finally:
+                self._hash_lock.release()
+        # A first write that is not at the front must be noted: without a journal a length means "written from 0".
+        if end // _NOTE_BYTES != offset // _NOTE_BYTES or (offset and not self._journal.begun):
+            self._note()
+        if end // WINDOW_BYTES != offset // WINDOW_BYTES:
+            self._push(end // WINDOW_BYTES)
+
+    def checkpoint(self) -> None:
+        """Make what is written so far durable and remember that; nothing when the file's life here is over."""
+        with self._journal_lock:
+            if self._closed:
+                return
+            record, unsynced = self._record()
+            self._blocks.sync()
+            self._journal.durable(record)
+            with self._lock:
+                self._unsynced_bytes -= unsynced
+
+    def prove(self, buffer: memoryview) -> None:
+        """Hash what is left and give the verdict on the whole file; returns when its bytes are the listed ones.
+
+        Raises:
+            VerificationFailed: they are not.
+        """
+        with self._hash_lock:
+            self._catch_up(buffer, self.file.size_bytes)
+            self._verifier.finish()
+        self._blocks.push(0, 0)
+
+    def sync(self) -> None:
+        """Make every byte durable, before the file gets its final name."""
+        self._blocks.sync()
+
+    def forget(self) -> None:
+        """End the partial's life: the file has its final name now, the journal goes."""
+        with self._journal_lock:
+            self._closed = True
+            self._blocks.close()
+            self._journal.remove()
+
+    def restart(self) -> None:
+        """Throw away every byte and begin again."""
+        with self._journal_lock:
+            self._journal.remove()
+            self._blocks.truncate(0)
+            self._journal = Journal(self.path, 0)
+            self._written = ()
+            self._unsynced_bytes = 0
+            self._verifier = Verifier(self.file)
+            self._promise = None
+            self.found = Found(0, self.found.discarded)
+
+    def close(self) -> None:
+        """Leave the partial for a later run; an empty one is removed."""
+        with self._journal_lock:
+            if self._closed:
+                return
+            self._closed = True
+            if not self._written:
+                self._journal.remove()
+                files.remove(self.path)
+            self._journal.close()
+            self._blocks.close()
+
+    def _catch_up(self, buffer: memoryview, budget_bytes: int) -> None:
+        """Feed the hash from the file, as far as the front is contiguous; the hash lock is held."""
+        while budget_bytes > 0:
+            self._keep_promise()
+            fed = self._verifier.fed_bytes
+            wanted = min(self._next_stop(fed) - fed, len(buffer), budget_bytes)
+            if wanted <= 0:
+                return
+            got = self._blocks.read_into(buffer[:wanted], fed)
+            if got < wanted:
+                raise self._damaged(f"ends at byte {fed + got}, although byte {fed + wanted} was written")
+            self._verifier.feed(buffer[:got])
+            budget_bytes -= got
+        self._keep_promise()
+
+    def _next_stop(self, fed: int) -> int:
+        front = prefix(self._written)
+        return min(front, self._promise[0]) if self._promise and fed < self._promise[0] else front
+
+    def _keep_promise(self) -> None:
+        if not self._promise or self._verifier.fed_bytes < self._promise[0]:
+            return
+        hashed_bytes, digest = self._promise
+        self._promise = None
+        if self._verifier.so_far() != digest:
+            raise self._damaged(f"the first {hashed_bytes} bytes are not the ones that were written")
+
+    def _damaged(self, what: str) -> VerificationFailed:
+        return VerificationFailed(
+            "partial-damaged",
+            f"{self.file.path}: the partial on disk {what}",
+            where=(str(self.path),),
+            hint="kboot begins the file again; look for disk errors: `dmesg | tail`",
+        )
+
+    def _record(self) -> tuple[Record, int]:
+        # Hash first: what it has seen was written before, so the ranges taken next hold it.
+        with self._hash_lock:
+            hashed_bytes, digest = self._verifier.fed_bytes, self._verifier.so_far()
+        with self._lock:
+            ranges, unsynced = self._written, self._unsynced_bytes
+        file = self.file
+        return (
+            Record(0, self._boot_id, file.blob_id, file.size_bytes, self._blocks.inode, ranges, hashed_bytes, digest),
+            unsynced,
+        )
+
+    def _note(self) -> None:
+        # Not while another thread notes: its record is as good, and this one's stream need not wait.
+        if self._boot_id and self._journal_lock.acquire(blocking=False):
+            try:
+                self._journal.cached(self._record()[0])
+            finally:
+                self._journal_lock.release()
+
+    def _push(self, window: int) -> None:
+        """Start writing the window before this one, and wait for the one two further back."""
+        self._blocks.push((window - 1) * WINDOW_BYTES, WINDOW_BYTES)
+        if window >= 3:
+            self._blocks.settle((window - 3) * WINDOW_BYTES, WINDOW_BYTES)
+
+
+def _promise_of(trusted: Trusted) -> tuple[int, str] | None:
+    if 0 < trusted.hashed_bytes <= prefix(trusted.ranges):
+        return trusted.hashed_bytes, trusted.digest
+    return None
+
+
+def have_bytes(part: Path, file: RemoteFile) -> int:
+    """Return how much of a partial a fetch would build on; 0 when it would begin again. Reads only the journal."""
+    try:
+        identity = files.identity(part)
+    except OSError:
+        return 0
+    return total(_trust(part, file, identity.inode, identity.size_bytes, boot_id())[0].ranges)
+
+
+def _judge(path: Path, file: RemoteFile, blocks: BlockFile, running: str) -> tuple[Trusted, Found]:
+    trusted, why = _trust(path, file, blocks.inode, blocks.size_bytes, running)
+    return trusted, Found(total(trusted.ranges), why)
+
+
+def _trust(part: Path, file: RemoteFile, inode: int, length_bytes: int, running: str) -> tuple[Trusted, str]:
+    """Return what may be built on, and why nothing may."""
+    if length_bytes == 0:
+        return Trusted(), ""
+    if length_bytes > file.size_bytes:
+        return Trusted(), f"it has {length_bytes} bytes, the listing says {file.size_bytes}"
+    pages = read_pages(part)
+    if pages is None:
+        # Another downloader's: written from the front, nothing known of it but its length. Its hash will tell.
+        return Trusted(clip(((0, length_bytes),), file.size_bytes)), ""
+    trusted = judge(pages, file, inode, length_bytes, running)
+    return trusted, "" if trusted.ranges else "its journal vouches for no byte of it"
