@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from kboot.host.open_files import may_be_open_elsewhere, open_in
 from kboot.host.paths import Paths
 from kboot.store import layout, trees
 from kboot.store.hashing import hash_file
+from kboot.store.journal import SUFFIX as JOURNAL_SUFFIX
 from kboot.store.ledger import How, Ledger, Mark, MarkReader, Row
 from kboot.store.partial import have_bytes
 from kboot.store.verifier import prove
@@ -286,9 +287,12 @@ class Store:
         """
         blobs = self.folder(repo).blobs
         try:
-            orphans = [name for name in list_names(blobs) if _ORPHAN.fullmatch(name)]
+            names = list_names(blobs)
         except FileNotFoundError:
             return 0
+        for part in _ended(names):
+            remove(blobs / (part + JOURNAL_SUFFIX))
+        orphans = [name for name in names if _ORPHAN.fullmatch(name)]
         held = open_in(blobs) if orphans else frozenset()
         return sum(self._sweep(blobs / name) for name in orphans if name not in held)
 
@@ -329,6 +333,12 @@ def _judge(found: Mark | None, row: Row | None) -> tuple[FileState, int, float |
 def _row(listing: Listing, file: RemoteFile, name: str, mark: Mark, how: How, source: str, detail: str = "") -> Row:
     sha256 = file.sha256 or ""
     return Row(listing.repo, name, listing.commit, file.path, sha256, mark, how, unix_s(), source, detail)
+
+
+def _ended(names: Collection[str]) -> list[str]:
+    """Return the parts that became blobs, whose journal a crash left behind."""
+    parts = (name.removesuffix(JOURNAL_SUFFIX) for name in names if name.endswith(JOURNAL_SUFFIX))
+    return [part for part in parts if part not in names and part.removesuffix(".part") in names]
 
 
 def _model_target(snapshot: Path, model_path: Path) -> str:
