@@ -1,0 +1,122 @@
+"""What is kept of a boot, while it runs and afterwards?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_samples import T0, demo_boot, failed_boot, kimi_boot
+
+from kboot.host.paths import Paths
+from kboot.host.real import RealHost
+from kboot.host.recorded import RecordedHost
+from kboot.report.render_json import plain
+from kboot.report.saved import (
+    KEPT_BOOTS,
+    RunningBoot,
+    clear_progress,
+    is_alive,
+    load_reports,
+    process_mark,
+    read_boot,
+    read_progress,
+    save_report,
+    write_progress,
+)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    """Folders that do not exist yet."""
+    return Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+
+
+def test_a_saved_boot_is_read_back_whole(paths: Paths) -> None:
+    """Every field of a report, its error with class and status among them, survives the disk."""
+    for boot in (failed_boot(), kimi_boot()):
+        save_report(boot, paths)
+        (loaded, *_) = load_reports(paths, 1)
+
+        assert plain(boot) == plain(loaded)
+        assert plain(boot) == plain(read_boot(paths))
+        assert type(boot.error) is type(loaded.error)
+
+
+def test_reports_come_newest_first_and_no_more_than_asked(paths: Paths) -> None:
+    """The history is ordered by when boots began, whatever order they were saved in."""
+    for at in (T0 + 20, T0, T0 + 10):
+        save_report(demo_boot(at=at), paths)
+
+    assert [T0 + 20, T0 + 10] == [r.started_unix_s for r in load_reports(paths, 2)]
+
+
+def test_a_damaged_report_is_left_out(paths: Paths) -> None:
+    """A file that is no report, torn or of another kind, hides no other boot."""
+    save_report(demo_boot(), paths)
+    (paths.history / "99990101T000000.000000-x.json").write_text('{"kind": "boot", "boot_id": "x"')
+    (paths.history / "99990102T000000.000000-x.json").write_text('{"kind": "facts"}')
+    (paths.history / "99990103T000000.000000-x.json").write_text("[]")
+
+    assert [T0] == [r.started_unix_s for r in load_reports(paths, 10)]
+
+
+def test_no_history_is_no_boots(paths: Paths) -> None:
+    """A node that never booted has no reports and no last boot."""
+    assert () == load_reports(paths, 10)
+    assert read_boot(paths) is None
+    assert read_progress(paths) is None
+
+
+def test_old_reports_go(paths: Paths) -> None:
+    """The history keeps the newest KEPT_BOOTS and no more."""
+    paths.history.mkdir(parents=True)
+    for number in range(KEPT_BOOTS + 5):
+        (paths.history / f"20000101T000000.{number:06d}-old.json").write_text("{}")
+
+    save_report(demo_boot(), paths)
+
+    names = sorted(p.name for p in paths.history.iterdir())
+    assert KEPT_BOOTS == len(names)
+    assert names[-1].endswith("-demo.json")
+
+
+def test_a_profile_named_by_path_stays_inside_the_history(paths: Paths) -> None:
+    """The name of a report holds no separators, whatever the profile is called."""
+    path = save_report(replace(demo_boot(), profile="../../etc/x"), paths)
+
+    assert paths.history == path.parent
+
+
+def test_progress_is_of_a_living_process_or_of_a_dead_one(paths: Paths) -> None:
+    """The process is told by number and start: a later process of the same number is another one."""
+    host = RealHost()
+    pid, mark = process_mark(host, "self")
+    running = RunningBoot("b", "demo", pid, mark, T0, T0, {"phases": []})
+    write_progress(running, paths)
+
+    assert running == read_progress(paths)
+    assert is_alive(running, host)
+    assert not is_alive(replace(running, process="1"), host)
+
+    clear_progress(paths)
+    assert read_progress(paths) is None
+
+
+def test_a_process_name_with_brackets_does_not_move_the_start_time(tmp_path: Path) -> None:
+    """/proc/PID/stat is read from behind its last bracket, as a name may hold some."""
+    (tmp_path / "proc/7").mkdir(parents=True)
+    fields = " ".join(str(n) for n in range(4, 53))
+    (tmp_path / "proc/7/stat").write_text(f"7 (a) b (c)) S {fields}\n")
+
+    assert (7, "22") == process_mark(RecordedHost(tmp_path), 7)
+    assert (0, "") == process_mark(RecordedHost(tmp_path), 8)
+
+
+def test_the_record_is_one_json_document_with_schema_and_kind(paths: Paths) -> None:
+    """boot.json is what other tools read: one document, schema 1, kind boot."""
+    save_report(kimi_boot(), paths)
+    doc = json.loads(paths.boot.read_text())
+
+    assert (1, "boot", 111) == (doc["schema"], doc["kind"], len(doc["outcomes"]))

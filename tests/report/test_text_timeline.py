@@ -1,0 +1,68 @@
+"""How does a boot read at 80 columns?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from report_samples import T0, demo_boot, failed_boot, kimi_boot
+
+from kboot.report.render_text import Style
+from kboot.report.text_timeline import draw_bar, history_text, timeline_text
+from kboot.report.timeline import make_timeline
+
+Golden = Callable[[str, str], None]
+EARLIER = [kimi_boot(fetch_s=900.0 + n, at=T0 - 1e5 * (n + 1)) for n in range(4)]
+
+
+def test_a_cold_boot_with_a_regression(golden: Golden) -> None:
+    """Bars in three lanes on one clock, the critical path marked, what took longest, the regression with its phase."""
+    golden("timeline-cold.txt", timeline_text(make_timeline(kimi_boot(tune_s=912.0), EARLIER), usd_per_hour=68.08))
+
+
+def test_a_small_boot(golden: Golden) -> None:
+    """A boot of seconds has an axis in seconds; a skipped phase says so."""
+    golden("timeline-demo.txt", timeline_text(make_timeline(demo_boot())))
+
+
+def test_a_failed_boot(golden: Golden) -> None:
+    """A boot that failed shows how far it came and ends with its error and hint."""
+    golden("timeline-failed.txt", timeline_text(make_timeline(failed_boot())))
+
+
+def test_no_line_of_a_timeline_is_wider_than_the_terminal() -> None:
+    """Names of any length and rates of any size keep within 80 columns."""
+    boot = kimi_boot()
+    long = replace(boot, spans=tuple(replace(s, name=f"{s.name} of a very long name indeed") for s in boot.spans))
+
+    assert max(len(line) for line in timeline_text(make_timeline(long)).splitlines()) <= 80
+
+
+def test_colour_changes_nothing_but_colour() -> None:
+    """Escape codes are added after layout: without them the text is the same."""
+
+    def mark(text: str, style: Style) -> str:
+        return f"\x01{text}\x02"
+
+    plain = timeline_text(make_timeline(failed_boot()))
+    painted = timeline_text(make_timeline(failed_boot()), paint=mark)
+
+    assert plain != painted
+    assert plain == painted.replace("\x01", "").replace("\x02", "")
+
+
+def test_a_span_of_no_length_is_still_seen() -> None:
+    """What ran is drawn at least one cell wide, at the very end as well."""
+    assert "█   " == draw_bar(0.0, 0.0, 100.0, 4, True)
+    assert "   ░" == draw_bar(100.0, 0.0, 100.0, 4, False)
+    assert "    " == draw_bar(0.0, 0.0, 0.0, 4, True)
+
+
+def test_the_history_is_one_line_a_boot() -> None:
+    """Newest first, with status and time to the answer."""
+    text = history_text((demo_boot(), failed_boot()))
+
+    assert [
+        "2026-11-30 06:26:40Z  done               5.9 s  demo",
+        "2026-11-30 06:26:40Z  failed            41.2 s  demo",
+    ] == text.splitlines()

@@ -1,0 +1,144 @@
+"""Where did the boot's time go, what waited for what, and how does it compare with earlier boots?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import T0, demo_boot, failed_boot, kimi_boot
+
+from kboot.report.timeline import compare, critical_path, make_timeline, percentile, rows, tick_label, ticks
+from kboot.report.types import Span
+
+
+def names(steps: object) -> list[str]:
+    """Return the names of steps."""
+    return [s.name for s in steps]  # type: ignore[attr-defined]
+
+
+def test_the_critical_path_leads_through_fetch_and_engine() -> None:
+    """What runs beside the fetch is not on the path; `serve` counts through the engine's phases."""
+    path = names(make_timeline(kimi_boot()).critical)
+
+    assert ["kernel", "userspace before kboot", "facts", "plan", "fetch", "publish", "warm", "handoff"] == path[:8]
+    assert ["start processes", "join ranks", "load weights", "profile run", "autotune", "capture graphs"] == [
+        n for n in path[8:] if "no step named" not in n
+    ]
+    assert {"tune", "cache", "serve"}.isdisjoint(path)
+
+
+def test_the_lengths_of_the_critical_path_sum_to_the_boot() -> None:
+    """No second of the boot is missing from the path, and none is counted twice."""
+    for boot in (kimi_boot(), demo_boot(), failed_boot()):
+        timeline = make_timeline(boot)
+
+        assert timeline.total_s == pytest.approx(sum(s.seconds for s in timeline.critical), abs=0.1)
+
+
+def test_a_stretch_without_a_span_is_a_wait_named_by_its_neighbours() -> None:
+    """Time in which nothing known ran is shown as waiting, with what came before and after."""
+    spans = (Span("facts", "kboot", 0.0, 1.0), Span("fetch", "kboot", 4.0, 9.0))
+
+    path = critical_path(spans, 0.0, 9.0)
+
+    assert ["facts", "between facts and fetch", "fetch"] == names(path)
+    assert ["span", "wait", "span"] == [s.kind for s in path]
+    assert 3.0 == path[1].seconds
+
+
+def test_time_inside_serve_without_an_engine_phase_is_a_wait_inside_serve() -> None:
+    """Before the engine's first recognised line the boot waits in `serve`, and the path says so."""
+    spans = (Span("serve", "kboot", 0.0, 10.0), Span("load weights", "engine", 4.0, 9.0))
+
+    assert [("before load weights", 4.0), ("load weights", 5.0), ("serve, no step named", 1.0)] == [
+        (s.name, s.seconds) for s in critical_path(spans, 0.0, 10.0)
+    ]
+
+
+def test_a_boot_that_ended_before_its_answer_ends_with_its_report() -> None:
+    """Without an answer of the engine the timeline ends where the boot did."""
+    assert 41.2 == pytest.approx(make_timeline(failed_boot()).total_s)
+
+
+def test_the_next_boot_saves_the_fetch_of_a_good_boot_only() -> None:
+    """Fetched bytes are there next time; a failed boot promises nothing."""
+    assert 946.0 == pytest.approx(make_timeline(kimi_boot()).next_boot_saves_s)
+    assert 0.0 == make_timeline(failed_boot()).next_boot_saves_s
+
+
+def test_a_slower_boot_names_the_phase_that_made_it_slower() -> None:
+    """A boot a fifth and a second over its median names its regression; one within that names none."""
+    earlier = [kimi_boot(at=T0 - 1e5 * n) for n in range(1, 5)]
+
+    slow = compare(kimi_boot(tune_s=912.0), earlier)
+    same = compare(kimi_boot(tune_s=13.0), earlier)
+
+    assert slow is not None
+    assert slow.regression is not None
+    assert ("autotune", 900.0) == (slow.regression.name, pytest.approx(slow.regression.slower_s))
+    assert 4 == slow.boots
+    assert same is not None
+    assert same.regression is None
+
+
+def test_only_good_boots_of_the_same_profile_are_compared() -> None:
+    """Failed boots, other profiles, boots that did not serve and the boot itself are left out."""
+    boot = kimi_boot()
+    others = [
+        boot,
+        replace(boot, profile="demo", started_unix_s=T0 - 1),
+        replace(boot, status="failed", started_unix_s=T0 - 2),
+        replace(boot, ready_unix_s=None, started_unix_s=T0 - 3),
+    ]
+
+    assert compare(boot, others) is None
+    assert compare(failed_boot(), [demo_boot(at=T0 - 100)]) is None
+
+
+def test_percentiles_are_interpolated() -> None:
+    """The median of an even number of values lies between the middle two."""
+    assert 2.5 == percentile([1.0, 2.0, 3.0, 4.0], 0.5)
+    assert 7.0 == percentile([7.0], 0.95)
+
+
+def test_ticks_are_round_and_few() -> None:
+    """The axis has round numbers, in seconds up to three minutes and in minutes above."""
+    assert (0.0, 2.0, 4.0) == ticks(5.9, 4)
+    assert (0.0, 600.0, 1200.0, 1800.0) == ticks(2002.0, 4)
+    assert ["0", "2 s", "10 min"] == [tick_label(0, 9), tick_label(2, 9), tick_label(600, 2002)]
+
+
+spans_strategy = st.lists(
+    st.builds(
+        lambda name, lane, start, length: Span(name, lane, start, start + length),
+        st.sampled_from("abcdef"),
+        st.sampled_from(("machine", "kboot", "engine")),
+        st.floats(0, 100),
+        st.floats(0, 50),
+    ),
+    max_size=12,
+)
+
+
+@given(spans_strategy, st.floats(0, 150))
+def test_the_critical_path_covers_any_boot_without_overlap(spans: list[Span], end: float) -> None:
+    """Whatever spans there are, steps follow each other from the start to the end."""
+    path = critical_path(spans, 0.0, end)
+
+    assert end == pytest.approx(sum(s.seconds for s in path), abs=0.06 * (len(path) + 1))
+    for before, after in pairwise(path):
+        assert before.end_unix_s == pytest.approx(after.start_unix_s, abs=0.051)
+
+
+@given(spans_strategy)
+def test_spans_of_one_row_never_overlap(spans: list[Span]) -> None:
+    """Rows for drawing hold every span once, and none that overlap."""
+    packed = rows(spans)
+
+    assert len(spans) == sum(len(r) for r in packed)
+    for row in packed:
+        for before, after in pairwise(row):
+            assert before.end_unix_s <= after.start_unix_s
