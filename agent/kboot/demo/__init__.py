@@ -1,1 +1,1 @@
-"""Programs that stand in for a Hub and a GPU engine on machines that have neither."""
+"""Programs that stand in for a Hub and a serving engine where there is neither; kboot itself does not know them."""
