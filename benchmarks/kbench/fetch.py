@@ -28,6 +28,8 @@ BASELINES = {
     "curl": "vs_curl_then_sha256sum",
 }
 CURLS = 4
+TRIES = 3
+DISTURBED_SHARE = 0.15
 
 Method = Callable[[Origin, Path], Cost]
 
@@ -106,7 +108,16 @@ def _rounds(asked: argparse.Namespace, work: Path, origin: Origin, setting: Sett
 
 
 def _one(asked: argparse.Namespace, work: Path, origin: Origin, method: Method) -> Cost:
-    """Run one method on an empty folder with a full page cache and a quiet machine."""
+    """Run one method on an empty folder with a full page cache and a quiet machine; again where others disturbed it."""
+    tries = TRIES if asked.quiet_s else 1
+    for left in reversed(range(tries)):
+        cost = _once(asked, work, origin, method)
+        if cost.foreign_share < DISTURBED_SHARE or not left:
+            break
+    return cost
+
+
+def _once(asked: argparse.Namespace, work: Path, origin: Origin, method: Method) -> Cost:
     out = work / "out"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
