@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -82,7 +83,7 @@ def _decide(asked: argparse.Namespace, work: Path, origin: Origin) -> Setting:
         else:
             methods[name] = method
     threads = _best_threads(asked, work, origin)
-    methods["limit"] = lambda o, out: _inline(o, out, threads)
+    methods["limit"] = partial(_inline, threads=threads)
     return Setting(methods, left_out, threads)
 
 
@@ -92,7 +93,7 @@ def _best_threads(asked: argparse.Namespace, work: Path, origin: Origin) -> int:
     took = {}
     for threads in sorted({1, 2, 4, cpus, 2 * cpus}):
         if threads <= len(origin.shards):
-            took[threads] = _one(asked, work, origin, lambda o, out, n=threads: _inline(o, out, n)).wall_s
+            took[threads] = _one(asked, work, origin, partial(_inline, threads=threads)).wall_s
     return min(took, key=lambda n: took[n])
 
 
