@@ -16,7 +16,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return not_listed(facts, profile)
     damaged = [f for f in checkpoint.files if f.state == "damaged"]
     if damaged:
-        return _damaged(damaged)
+        return _damaged(damaged, profile)
     missing = [f for f in checkpoint.files if f.state in ("absent", "partial")]
     listing = checkpoint.listing
     pinned = f"{listing.repo}@{listing.commit[:12]}"
@@ -27,7 +27,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             f"{disk_size(checkpoint.missing_bytes)} to fetch",
             wanted="every listed file",
             why="boot fetches them first, so it needs the network",
-            hint="`kboot fetch`",
+            hint=f"`kboot fetch{asked(profile)}`",
         )
     if not checkpoint.published:
         return Finding(
@@ -35,7 +35,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             f"all {count(len(checkpoint.files), 'file')} of {pinned} are here, but the serving path leads elsewhere",
             wanted="models/<profile> points at the snapshot",
             why="an engine would find nothing or an older commit until the next boot",
-            hint="`kboot fetch`",
+            hint=f"`kboot fetch{asked(profile)}`",
         )
     return Finding("ok", f"{count(len(checkpoint.files), 'file')} of {pinned}, {disk_size(listing.size_bytes)}")
 
@@ -51,18 +51,23 @@ def not_listed(facts: NodeFacts, profile: Profile | None) -> Finding:
         f"nothing on this disk lists {profile.checkpoint.repo}@{profile.checkpoint.revision[:12]}, "
         "and doctor asks no network for it",
         wanted="trees/<commit>.json of the pinned commit",
-        hint="`kboot fetch`",
+        hint=f"`kboot fetch{asked(profile)}`",
     )
 
 
-def _damaged(damaged: list[LocalFile]) -> Finding:
+def asked(profile: Profile | None) -> str:
+    """Return the option that names the profile in a command, with a space before it."""
+    return f" --profile {profile.name}" if profile else ""
+
+
+def _damaged(damaged: list[LocalFile], profile: Profile | None) -> Finding:
     each = some((f"{f.file.path} ({f.why or 'wrong bytes'})" for f in damaged), 3)
     return Finding(
         "fail",
         f"{count(len(damaged), 'file')} damaged: {each}",
         wanted="the bytes of the pinned commit",
         why="an engine that loads them crashes or answers wrongly",
-        hint="`kboot verify --repair`",
+        hint=f"`kboot verify{asked(profile)} --repair`",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
-from kboot.checks.ckpt_complete import not_listed
+from kboot.checks.ckpt_complete import asked, not_listed
 from kboot.checks.types import EVERYWHERE, Check, Finding
 from kboot.checks.words import age, count, disk_size, some
 from kboot.facts.types import NodeFacts
@@ -29,7 +29,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             + some((f"{f.file.path} ({f.why or 'never hashed here'})" for f in unproven), 3),
             wanted="sha256 of every file in the ledger",
             why="the serving path leads to bytes nobody hashed" if checkpoint.published else "boot hashes them first",
-            hint="`kboot verify --mode full`",
+            hint=f"`kboot verify{asked(profile)} --mode full`",
         )
     hashed = [f.verified_unix_s for f in checkpoint.files if f.state == "verified" and f.verified_unix_s is not None]
     if not hashed:
@@ -42,7 +42,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             seen,
             wanted=f"less than {age(STALE_S)}",
             why="the identity is unchanged, but a bit flipped on the disk would not show in it",
-            hint="`kboot verify --mode full`, or enable kboot-scrub.timer",
+            hint=f"`kboot verify{asked(profile)} --mode full`, or enable kboot-scrub.timer",
         )
     return Finding("ok", seen)
 
