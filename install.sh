@@ -147,10 +147,11 @@ free_port() { "$1" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 
 # start_hub ENV DIR: a Hub of its own on loopback, on a port of the kernel's choice.
 start_hub() {
     local env=$1 dir=$2 tries=0
-    rm -f "$dir/hub.port"
-    "$env/bin/python" -m kboot.demo.hub --dir "$dir/hub-data" --port-file "$dir/hub.port" >"$dir/hub.log" 2>&1 &
+    rm -f "$dir/hub.json"
+    "$env/bin/python" -m kboot.demo.hub --with-parent --data "$dir/hub-data" --port-file "$dir/hub.json" \
+        >"$dir/hub.log" 2>&1 &
     HUB=$!
-    until [ -s "$dir/hub.port" ]; do
+    until [ -s "$dir/hub.json" ]; do
         if ! kill -0 "$HUB" 2>/dev/null || [ "$tries" -ge 600 ]; then
             tail -n 5 "$dir/hub.log" >&2
             die "the demo Hub did not start" "$dir/hub.log has its log"
@@ -158,7 +159,7 @@ start_hub() {
         tries=$((tries + 1))
         sleep 0.1
     done
-    HF_ENDPOINT=http://127.0.0.1:$(<"$dir/hub.port")
+    HF_ENDPOINT=$("$env/bin/python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["endpoint"])' "$dir/hub.json")
     export HF_ENDPOINT
     say "a Hub of its own answers at $HF_ENDPOINT (log: $dir/hub.log)"
 }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kboot.boot import BootOptions, boot
 from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s, unix_s
@@ -289,6 +290,7 @@ def run_daemon(
     host: Host,
     paths: Paths,
     emit: Emit,
+    options: BootOptions | None = None,
     notifier: Notifier | None = None,
     timing: Timing | None = None,
 ) -> int:
@@ -300,15 +302,13 @@ def run_daemon(
         KbootError: preparing the node failed for good; its status is the process's.
         ActionFailed: another daemon runs with these paths ("locked"), or its socket cannot be made.
     """
-    from kboot.boot import BootOptions, boot
-
     make_dirs(paths.runtime)
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
         inbox = Inbox(paths.socket)
         try:
             return Daemon(
                 profile_name=profile_name,
-                prepare=lambda tell, stop: boot(load(), host, paths, BootOptions(), tell, stop),
+                prepare=lambda tell, stop: boot(load(), host, paths, options or BootOptions(), tell, stop),
                 record=paths.handoff,
                 inbox=inbox,
                 notifier=notifier or own_notifier(),
