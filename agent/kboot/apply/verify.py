@@ -104,10 +104,11 @@ class _Job:
 
     def _quick(self, file: RemoteFile, local: LocalFile) -> Effect:
         blob = self.store.blob_path(self.listing.repo, file.blob_id)
-        if local.state == "damaged":
-            raise VerificationFailed("file-damaged", f"{file.path}: {local.why}")
         mark = self.store.mark(blob)
-        if (problem := self._read_structure(file, blob)) is not None:
+        problem = self._read_structure(file, blob)
+        if local.state == "damaged":
+            raise VerificationFailed("file-damaged", f"{file.path}: {problem.text if problem else local.why}")
+        if problem is not None:
             if local.state == "verified":
                 raise _published_broken(file, problem)
             self.store.record(self.listing, file, mark, "damaged", "this disk", problem.text)

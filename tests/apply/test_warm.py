@@ -1,0 +1,172 @@
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kboot.apply.warm import warm_files
+from kboot.events import Event, FileDone
+from kboot.host.pagecache import resident_bytes
+from kboot.plan.types import WarmFile
+from kboot.report.types import Outcome
+from kboot.store.store import Store
+
+_spec = importlib.util.spec_from_file_location("checkpoints", Path(__file__).parents[1] / "fakes" / "checkpoints.py")
+assert _spec and _spec.loader
+fake = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(fake)
+
+MIB = 1 << 20
+FILES = {f"model-{n}.safetensors": fake.shard({"w": 16 * MIB}, n) for n in range(3)}
+LISTING = fake.listing(FILES)
+
+
+class Node:
+    def __init__(self, folder: Path) -> None:
+        self.store = Store(fake.paths_in(folder))
+        fake.fetch_all(self.store, LISTING, FILES)
+        self.told: list[Event] = []
+        self.stop = threading.Event()
+
+    def blobs(self) -> list[Path]:
+        return [self.store.blob_path(LISTING.repo, f.blob_id) for f in LISTING.files]
+
+    def warm(self, budget_bytes: int) -> tuple[Outcome, ...]:
+        actions = [WarmFile(f, 0, "test") for f in LISTING.files]
+        return warm_files(actions, LISTING, self.store, budget_bytes, self.told.append, self.stop)
+
+    def resident(self) -> list[int]:
+        return [resident_bytes(blob) or 0 for blob in self.blobs()]
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> Node:
+    node = Node(tmp_path)
+    for blob in node.blobs():
+        fd = os.open(blob, os.O_RDONLY)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+    if any(node.resident()):
+        pytest.skip("this file system keeps its files in memory")
+    return node
+
+
+def test_cold_files_are_read_and_measured(cold: Node) -> None:
+    """Before and after are what the kernel says, not what was read."""
+    outcomes = cold.warm(1 << 40)
+
+    sizes = [f.size_bytes for f in LISTING.files]
+    assert sizes == cold.resident()
+    assert ["done"] * 3 == [o.status for o in outcomes]
+    assert [f"0 of {size} bytes in the page cache" for size in sizes] == [o.before for o in outcomes]
+    assert [f"{size} of {size} bytes in the page cache" for size in sizes] == [o.after for o in outcomes]
+    assert sizes == [o.size_bytes for o in outcomes]
+    assert 3 == len([e for e in cold.told if isinstance(e, FileDone)])
+
+
+def test_warm_files_are_not_read_again(cold: Node) -> None:
+    """The second pass has nothing to do."""
+    cold.warm(1 << 40)
+
+    assert [("unchanged", 0)] * 3 == [(o.status, o.size_bytes) for o in cold.warm(1 << 40)]
+
+
+def test_only_what_is_not_resident_is_read(cold: Node) -> None:
+    """Half of a file that is there already costs nothing."""
+    with cold.blobs()[0].open("rb") as blob:
+        os.posix_fadvise(blob.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # the kernel reads nothing ahead
+        os.pread(blob.fileno(), 9 * MIB, 0)
+    there = cold.resident()[0]
+
+    outcome = cold.warm(1 << 40)[0]
+
+    assert 9 * MIB <= there < LISTING.files[0].size_bytes
+    assert LISTING.files[0].size_bytes - 8 * MIB == outcome.size_bytes
+    assert LISTING.files[0].size_bytes == cold.resident()[0]
+
+
+def test_the_budget_ends_the_reading(cold: Node) -> None:
+    """Not more than the memory for it is read, whichever thread comes first."""
+    outcomes = cold.warm(20 * MIB)
+
+    assert 20 * MIB == sum(o.size_bytes for o in outcomes)
+    assert sum(f.size_bytes for f in LISTING.files) > sum(cold.resident())
+
+
+def test_without_memory_for_it_nothing_is_read(cold: Node) -> None:
+    """Every file is skipped with the reason."""
+    outcomes = cold.warm(0)
+
+    assert {("skipped", "the memory for warming is used up")} == {(o.status, o.reason) for o in outcomes}
+    assert [0, 0, 0] == cold.resident()
+
+
+def test_once_stopped_nothing_more_is_read(cold: Node) -> None:
+    """SIGTERM does not wait for a terabyte."""
+    cold.stop.set()
+
+    assert {"skipped"} == {o.status for o in cold.warm(1 << 40)}
+
+
+def test_a_file_that_is_gone_fails_alone(cold: Node) -> None:
+    """The others are warmed."""
+    cold.blobs()[1].unlink()
+
+    outcomes = cold.warm(1 << 40)
+
+    assert ["done", "failed", "done"] == [o.status for o in outcomes]
+    assert outcomes[1].error is not None
+    assert "path-missing" == outcomes[1].error.code
+
+
+IN_A_SMALL_CGROUP = """
+import os, sys, pathlib
+group, source, folder = map(pathlib.Path, sys.argv[1:])
+import importlib.util
+spec = importlib.util.spec_from_file_location("test_warm", source)
+test_warm = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(test_warm)
+store = test_warm.Store(test_warm.fake.paths_in(folder))
+node = object.__new__(test_warm.Node)
+node.store, node.told, node.stop = store, [], test_warm.threading.Event()
+(group / "cgroup.procs").write_text(str(os.getpid()))
+outcomes = node.warm(1 << 40)
+print([e.event for e in node.told if hasattr(e, "event")], [o.status for o in outcomes])
+"""
+
+
+@pytest.fixture
+def small_cgroup(request: pytest.FixtureRequest):
+    """A memory cgroup of 32 MiB; skipped where this process may not make one."""
+    for root, limit in (
+        (Path("/sys/fs/cgroup"), "memory.max"),
+        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+    ):
+        group = root / f"kboot-test-{os.getpid()}"
+        if not (root / "cgroup.procs").exists():
+            continue
+        try:
+            group.mkdir()
+            request.addfinalizer(group.rmdir)
+            (group / limit).write_text(str(32 * MIB))
+        except OSError:
+            continue
+        return group
+    pytest.skip("no memory cgroup can be made here")
+
+
+def test_a_memory_limit_that_defeats_warming_is_noticed(cold: Node, tmp_path: Path, small_cgroup: Path) -> None:
+    """With 32 MiB of memory 48 MiB do not stay: it is measured and said, instead of reading on and evicting."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_SMALL_CGROUP, str(small_cgroup), __file__, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert "warm.not_kept" in done.stdout, done.stderr

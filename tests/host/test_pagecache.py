@@ -1,0 +1,126 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from kboot.host import pagecache
+from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(4 * MIB + 3))
+    evict(path)
+    if resident_bytes(path) != 0:
+        pytest.skip("this file system keeps its files in memory")
+    return path
+
+
+def evict(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+
+def test_what_was_just_written_is_resident(tmp_path: Path) -> None:
+    """All bytes, the part of the last page that the file has included."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(2 * MIB + 1))
+
+    assert 2 * MIB + 1 == resident_bytes(path)
+    assert () == cold_ranges(path, MIB)
+
+
+def test_reading_a_part_makes_it_resident_and_measuring_does_not(cold: Path) -> None:
+    """Measured, read, measured: only what was read came in (and what the kernel read ahead)."""
+    assert 0 == resident_bytes(cold)
+    assert ((0, MIB), (MIB, 2 * MIB), (2 * MIB, 3 * MIB), (3 * MIB, 4 * MIB), (4 * MIB, 4 * MIB + 3)) == cold_ranges(
+        cold, MIB
+    )
+
+    with Reading(cold, new_buffer(MIB), 0, MIB) as reading:
+        assert MIB == sum(len(data) for data in reading)
+
+    assert MIB <= (resident_bytes(cold) or 0)
+    assert (0, MIB) not in cold_ranges(cold, MIB)
+
+
+def test_reading_to_the_end_leaves_everything_resident(cold: Path) -> None:
+    """Bytes come in order, each once, in a buffer smaller than the file."""
+    seen = bytearray()
+    with Reading(cold, new_buffer(MIB)) as reading:
+        for data in reading:
+            seen += data
+
+    assert cold.stat().st_size == resident_bytes(cold)
+    assert cold.read_bytes() == seen
+
+
+def test_a_stretch_is_read_alone(tmp_path: Path) -> None:
+    """start and end are kept to the byte."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(100)))
+
+    with Reading(path, new_buffer(16), 10, 50) as reading:
+        assert bytes(range(10, 50)) == b"".join(bytes(data) for data in reading)
+
+
+def test_a_file_that_gets_shorter_ends_the_reading(tmp_path: Path) -> None:
+    """Nobody waits for bytes that are gone."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(100))
+
+    with Reading(path, new_buffer(16)) as reading:
+        os.truncate(path, 20)
+        assert 20 == sum(len(data) for data in reading)
+
+
+def test_both_ways_of_asking_agree(cold: Path) -> None:
+    """Kernels before 6.5 are asked with mincore; on one that knows cachestat the two say the same."""
+    with Reading(cold, new_buffer(MIB), MIB, 3 * MIB) as reading:
+        assert 2 * MIB == sum(len(data) for data in reading)
+    fd = os.open(cold, os.O_RDONLY)
+    try:
+        by_cachestat = pagecache._cachestat(fd, 0, 4 * MIB + 3)
+        if by_cachestat is None:
+            pytest.skip("this kernel has no cachestat")
+        assert by_cachestat == pagecache._mincore(fd, 0, 4 * MIB + 3)
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_residency_of_anothers_file_is_not_guessed(tmp_path: Path) -> None:
+    """mincore calls every page of a file resident that the caller may not write: not measured is the answer."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(MIB))
+    fd = os.open(path, os.O_RDONLY)
+    reader, writer = os.pipe()
+    if not (pid := os.fork()):
+        try:
+            os.setuid(65534)
+            os.write(writer, repr(pagecache._mincore(fd, 0, MIB)).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(writer)
+    os.close(fd)
+    with os.fdopen(reader) as pipe:
+        assert "None" == pipe.read()
+
+
+def test_an_empty_file_is_wholly_resident(tmp_path: Path) -> None:
+    """Nothing is cold about no bytes."""
+    (tmp_path / "empty").touch()
+
+    assert (0, ()) == (resident_bytes(tmp_path / "empty"), cold_ranges(tmp_path / "empty", MIB))
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """The caller decides what that means."""
+    with pytest.raises(FileNotFoundError):
+        resident_bytes(tmp_path / "nowhere")
