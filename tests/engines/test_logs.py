@@ -128,7 +128,7 @@ class TestVllm033:
         assert {"Worker_DP0_EP0": 28, "Worker_DP1_EP1": 4} == reader.threads()
         assert (CacheSaid("flashinfer autotune", 0, 1),) == reader.caches()
         assert {
-            "engine cores": 1.0,
+            "front end": 1.0,
             "workers": None,
             "load model": None,
             "FlashInfer autotune": 1.0,

@@ -9,7 +9,6 @@ repository is also there as gated/NAME, private/NAME and limited/NAME, which ref
 from __future__ import annotations
 
 import argparse
-import ctypes
 import hashlib
 import hmac
 import json
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from kboot.demo.checkpoint import Checkpoint, File, make
+from kboot.demo.proc import die_with_parent
 
 HUB_ADDRESS = "127.0.0.1"
 CDN_ADDRESS = "127.0.0.2"  # another host to a client, and loopback all the same
@@ -314,14 +314,6 @@ def listen(hub: Hub, port: int) -> tuple[ThreadingHTTPServer, ThreadingHTTPServe
     return front, cdn
 
 
-def die_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent ends; leave if it has ended already."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        sys.exit(143)
-
-
 def main(argv: list[str] | None = None) -> int:
     """Make the checkpoint if needed, serve until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(prog="python -m kboot.demo.hub", description=__doc__.splitlines()[0])
@@ -337,7 +329,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--with-parent", action="store_true", help="end when the parent process does")
     asked = parser.parse_args(argv)
     if asked.with_parent:
-        die_with_parent()
+        die_with_parent(os.getppid())
     try:
         checkpoint = make(asked.data, asked.shards, asked.mib_per_shard)
         hub = Hub(asked.repo, checkpoint, asked.token, asked.rate_mib_s, asked.link_ttl_s)

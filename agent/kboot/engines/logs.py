@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from kboot.engines.types import Engine
+from kboot.engines.types import Engine, EnginePhase
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}")
@@ -17,6 +17,7 @@ _VLLM = re.compile(
 # "[2026-11-30 06:29:37 DP0 TP0] message", "[ts] message"
 _BRACKETS = re.compile(r"\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?P<process>[A-Z]+\d[\w ]*))?|ts|smg)\] ?")
 _FAILED_PROCESS = re.compile(r"(?:WorkerProc|EngineCore) failed to start")
+_RANK = re.compile(r"\d+")
 _BAR = re.compile(r"\d+%\|.*\| *\d+/\d+|\d+% Completed \| \d+/\d+")
 
 
@@ -65,6 +66,7 @@ class CacheSaid:
 class _Open:
     start_unix_s: float
     end_unix_s: float | None = None
+    ended_by: str = ""
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ class LogReader:
         """Take one line; return it without its decoration."""
         message = parse(line)
         if message.text:
-            self._feed_phases(unix_s, message.text)
+            self._feed_phases(unix_s, message)
             self._feed_caches(message.text)
             self._feed_threads(message)
             self._feed_failures(unix_s, message)
@@ -114,20 +116,25 @@ class LogReader:
         """Return the first cause; without a recognised one the first line logged as an error."""
         return self._cause or self._first_error
 
-    def _feed_phases(self, unix_s: float, text: str) -> None:
+    def _feed_phases(self, unix_s: float, message: Message) -> None:
         for phase in self.engine.phases:
             span = self._spans.get(phase.name)
-            if span is None and phase.starts and re.search(phase.starts, text):
-                span = self._spans[phase.name] = _Open(unix_s)
-            elif phase.ends and (found := re.search(phase.ends, text)):
-                said = found.groupdict().get("seconds")
-                # The engine measured from before the line that kboot saw first, and one rank may speak for all.
-                begun = self.started_unix_s if said is None else max(self.started_unix_s, unix_s - float(said))
-                if span is None:
-                    span = self._spans[phase.name] = _Open(begun)
-                elif said is not None:
-                    span.start_unix_s = min(span.start_unix_s, begun)
-                span.end_unix_s = unix_s
+            if span is None and phase.starts and re.search(phase.starts, message.text):
+                self._spans[phase.name] = _Open(unix_s)
+            elif phase.ends and (found := re.search(phase.ends, message.text)):
+                self._end_phase(phase, span, unix_s, message.process, found.groupdict().get("seconds"))
+
+    def _end_phase(self, phase: EnginePhase, span: _Open | None, unix_s: float, process: str, said: str | None) -> None:
+        kind = _RANK.sub("", process)
+        if span is None:
+            if said is None and phase.starts:
+                return  # its start was never seen and its length is not known
+            span = self._spans[phase.name] = _Open(self.started_unix_s if said is None else unix_s)
+        elif span.end_unix_s is not None and span.ended_by != kind:
+            return  # a later stage says the same words; only a sibling rank makes the phase longer
+        if said is not None:  # the engine measured from before the line that kboot saw
+            span.start_unix_s = max(self.started_unix_s, min(span.start_unix_s, unix_s - float(said)))
+        span.end_unix_s, span.ended_by = unix_s, kind
 
     def _feed_caches(self, text: str) -> None:
         for sign in self.engine.cache_signs:

@@ -98,8 +98,8 @@ class Launch:
 class EnginePhase:
     """A phase of the engine's own boot, recognised in its log.
 
-    starts, ends: regular expressions, searched in log messages (without time, level and process). Both empty strings
-    never match; a phase without `starts` begins with the process, or as long before its end as `ends` says.
+    starts, ends: regular expressions, searched in log messages (without time, level and process). A phase with an
+    empty `starts` begins with the engine's process.
     A group named `seconds` in `ends` carries the length as the engine measured it.
     """
 

@@ -16,7 +16,7 @@ _MASTER_PORT = "29501"
 _READY_TIMEOUT_S = "7200"  # hashed into the cache key by vLLM, so never other than this
 
 PHASES: tuple[EnginePhase, ...] = (
-    EnginePhase("front end", "", r"Started DP Coordinator process"),  # absent with one engine core
+    EnginePhase("front end", "", r"Started DP Coordinator process|Initializing a V1 LLM engine"),
     EnginePhase("engine cores", r"Started DP Coordinator process", r"Initializing a V1 LLM engine"),
     EnginePhase("workers", r"DP group leader: node_rank=|Initializing a V1 LLM engine", r"world_size=\d+ rank=\d+"),
     EnginePhase("distributed init", r"world_size=\d+ rank=\d+", r"rank \d+ in world size \d+ is assigned as"),
