@@ -213,3 +213,9 @@ def test_the_file_system_of_a_memory_disk_has_no_uuid() -> None:
     """Only a block device has one."""
     assert files.fs_uuid(Path("/proc")) is None
     assert files.fs_uuid(Path("/no/such/path")) is None
+
+
+def test_a_folder_that_its_file_system_will_not_make_is_an_error() -> None:
+    """procfs says "no such file" of a new folder although its parent is there: that is said, not tried for ever."""
+    with pytest.raises(ActionFailed, match="cannot make the folder"):
+        make_dirs(Path("/proc/nowhere/at/all"))

@@ -238,7 +238,7 @@ def _make_dirs(path: Path, mode: int) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         return
     except FileNotFoundError:
-        if path.parent == path:
+        if os.path.isdir(path.parent):  # a file system that makes no folders, as procfs
             raise
         _make_dirs(path.parent, mode)
         _make_dirs(path, mode)
