@@ -69,7 +69,7 @@ def test_the_outlook_adds_what_is_to_come_and_says_what_it_rests_on() -> None:
     view = tracker.view()
 
     assert 5 + 35 == round(view.eta_s or 0)
-    assert "the rate of the last 10 s and the median of 3 earlier boots" == view.eta_basis
+    assert "rate of the last 10 s, median of 3 boots" == view.eta_basis
 
 
 def test_without_a_rate_or_history_there_is_no_outlook() -> None:
@@ -84,7 +84,7 @@ def test_the_time_a_phase_has_taken_is_taken_off_its_median() -> None:
     clock.now_s = 10.0
 
     assert 20.0 == tracker.view().eta_s
-    assert "the median of 1 earlier boot" == tracker.view().eta_basis
+    assert "median of 1 boot" == tracker.view().eta_basis
 
 
 def test_a_final_failure_stays_and_a_retry_goes_when_the_file_is_done() -> None:

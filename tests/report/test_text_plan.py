@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from report_samples import LISTING, PLACEMENT, PLAN, READY_PLAN, SHARD_BYTES, shard
 
-from kboot.plan.types import FetchFile, VerifyFile, WarmFile, WriteHandoff
+from kboot.plan.types import FetchFile, VerifyFile, WarmFile, WriteHandoff, WriteSetting
 from kboot.report.text_plan import group_actions, left_bytes, placement_rows, plan_text
 
 Golden = Callable[[str, str], None]
@@ -39,6 +39,18 @@ def test_actions_of_one_kind_and_reason_are_grouped_with_their_bytes() -> None:
 
     assert ("fetch model-00001-of-00111.safetensors", 5) == (first.title, first.size_bytes)
     assert ("fetch 3 files", 3 * SHARD_BYTES) == (second.title, second.size_bytes)
+
+
+def test_one_setting_on_many_cpus_is_one_line() -> None:
+    """224 governors are one line; those that stood otherwise are another."""
+    paths = [f"/sys/devices/system/cpu/cpu{n}/cpufreq/scaling_governor" for n in range(224)]
+    writes = [WriteSetting(path, "performance", "powersave", "asked") for path in paths[:200]]
+    others = [WriteSetting(path, "performance", "schedutil", "asked") for path in paths[200:]]
+
+    assert [
+        "set 200 settings = performance (now powersave)",
+        "set 24 settings = performance (now schedutil)",
+    ] == [g.title for g in group_actions([*writes, *others])]
 
 
 def test_actions_that_are_not_of_files_are_never_merged() -> None:

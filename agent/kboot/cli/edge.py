@@ -10,6 +10,8 @@ import click
 from kboot.errors import ExitStatus, KbootError, UsageError
 from kboot.host.terminal import interrupt_on_sigterm, own_environ, silence_stdout, wants_colour
 
+_COMPLETE = "_KBOOT_COMPLETE"  # set by the shell code of `_KBOOT_COMPLETE=bash_source kboot`
+
 
 class Finished(Exception):
     """Ends a command with a status other than 0 after its result was printed."""
@@ -27,7 +29,13 @@ def run(command: click.Command) -> NoReturn:
 def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
     try:
         interrupt_on_sigterm()
-        command.main(args=list(argv), prog_name="kboot", standalone_mode=False)
+        if instruction := own_environ().get(_COMPLETE):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(command, {}, "kboot", _COMPLETE, instruction)
+        # Not command.main(): it prints errors itself, and ends a broken pipe with 1, which is a bug's status here.
+        with command.make_context("kboot", list(argv)) as ctx:
+            command.invoke(ctx)
         sys.stdout.flush()
     except Finished as end:
         return end.status
@@ -37,7 +45,7 @@ def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
         return _print_usage_error(exc, argv)
     except KbootError as exc:
         return _print_error(exc, argv)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort, EOFError):
         click.echo("kboot: interrupted", err=True)
         return ExitStatus.INTERRUPTED
     except BrokenPipeError:
@@ -63,6 +71,9 @@ def _print_error(error: KbootError, argv: tuple[str, ...]) -> int:
 
 
 def _print_usage_error(exc: click.ClickException, argv: tuple[str, ...]) -> int:
+    if isinstance(exc, click.exceptions.NoArgsIsHelpError):
+        exc.show()
+        return ExitStatus.USAGE
     hint = f"`{exc.ctx.command_path} --help`" if isinstance(exc, click.UsageError) and exc.ctx else "`kboot --help`"
     return _print_error(UsageError("usage", exc.format_message(), hint=hint), argv)
 

@@ -12,7 +12,7 @@ from kboot.profile.secrets import HIDDEN, without_secrets
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger, Processor
 
-_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
+_TOKEN = re.compile(r"hf_(?!transfer\b)[A-Za-z0-9]{8,}")  # the library hf_transfer is no token
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 
 

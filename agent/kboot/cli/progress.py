@@ -64,7 +64,8 @@ def _phase_lines(phase: PhaseView, view: ProgressView, width: int, now_s: float)
     spin = _SPINNER[int(now_s * _PER_S) % len(_SPINNER)]
     yield Text.assemble((f"{spin} ", "cyan"), (f"{phase.name:<{_NAME}}", "bold"), _how_far(phase, view))
     if phase.total_bytes:
-        yield Text.assemble("  ", _bar(phase.done_bytes, phase.total_bytes, width - 10), f" {_percent(phase)}")
+        behind = f" {_percent(phase)}{_files(phase)}"
+        yield Text.assemble("  ", _bar(phase.done_bytes, phase.total_bytes, width - 4 - len(behind)), behind)
         active = view.active
         for file in active[:MOST_FILES]:
             yield _file_line(file, width)
@@ -80,9 +81,11 @@ def _how_far(phase: PhaseView, view: ProgressView) -> str:
             parts.append(f"{show_bytes(view.rate_bytes_s)}/s")
             left_s = (phase.total_bytes - phase.done_bytes) / view.rate_bytes_s
             parts.append(f"{show_seconds(left_s)} left")
-    if phase.files > 1:
-        parts.append(f"{phase.files_done} of {phase.files} files")
     return "  ".join(parts)
+
+
+def _files(phase: PhaseView) -> str:
+    return f"  {phase.files_done} of {phase.files} files" if phase.files > 1 else ""
 
 
 def _percent(phase: PhaseView) -> str:
@@ -126,4 +129,4 @@ def _outlook(view: ProgressView) -> Iterable[Text]:
     from rich.text import Text
 
     if view.eta_s is not None and view.running:
-        yield Text(f"serving in about {show_seconds(view.eta_s)}, by {view.eta_basis}", style="dim")
+        yield Text(f"serving in about {show_seconds(view.eta_s)} ({view.eta_basis})", style="dim")

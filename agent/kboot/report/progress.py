@@ -242,14 +242,14 @@ def estimate(phases: tuple[PhaseView, ...], rate_bytes_s: float, history: Histor
     if not phases or (moving and rate_bytes_s <= 0):
         return None, ""
     left_s = sum(p.total_bytes - p.done_bytes for p in moving) / rate_bytes_s if moving else 0.0
-    basis = [f"the rate of the last {RATE_WINDOW_S:.0f} s"] if moving else []
+    basis = [f"rate of the last {RATE_WINDOW_S:.0f} s"] if moving else []
     settled = {p.name for p in phases if p.status != "running" or p.total_bytes > 0}
     spent_s = {p.name: p.seconds for p in phases}
     coming = [max(0.0, s - spent_s.get(name, 0.0)) for name, s in history.median_s.items() if name not in settled]
     if coming:
         left_s += sum(coming)
-        basis.append(f"the median of {history.boots} earlier boot{'' if history.boots == 1 else 's'}")
-    return (left_s, " and ".join(basis)) if basis else (None, "")
+        basis.append(f"median of {history.boots} boot{'' if history.boots == 1 else 's'}")
+    return (left_s, ", ".join(basis)) if basis else (None, "")
 
 
 def summarize(phases: tuple[PhaseView, ...]) -> str:

@@ -10,12 +10,13 @@ from itertools import groupby
 from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
 from kboot.engines.types import CpuPlacement, Launch, WorkerShare
-from kboot.plan.types import Action, FetchFile, Phase, Plan, VerifyFile, WarmFile, describe
+from kboot.plan.types import Action, FetchFile, Phase, Plan, VerifyFile, WarmFile, WriteSetting, describe
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
 from kboot.report.units import show_bytes
 
 _VERBS = {FetchFile: "fetch", VerifyFile: "verify", WarmFile: "warm"}
 _FileAction = FetchFile | VerifyFile | WarmFile
+_ManyAction = _FileAction | WriteSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def _phase_lines(phase: Phase, verbose: bool, width: int, paint: Paint) -> list[
             lines += wrap(f"{_file_path(group.actions[0])} … {_file_path(group.actions[-1])}", "    ", width)
         lines += wrap(group.reason, "    why: ", width)
         if verbose and len(group.actions) > 1:
-            lines += table([(_file_path(a), show_bytes(left_bytes(a))) for a in group.actions], 6, width=width)
+            lines += table([(_file_path(a), _left(a)) for a in group.actions], 6, width=width)
     return lines
 
 
@@ -136,21 +137,38 @@ def _group_title(group: Group) -> str:
     return f"{group.title}{size}"
 
 
-def _alike(action: Action) -> tuple[str, str, str]:
-    """Return what neighbours must share to be one group; actions that are not of files stay apart."""
-    apart = "" if isinstance(action, _FileAction) else describe(action)
-    return type(action).__name__, action.reason, apart
+def _left(action: Action) -> str:
+    return show_bytes(left_bytes(action)) if isinstance(action, _FileAction) else ""
+
+
+def _alike(action: Action) -> tuple[str, ...]:
+    """Return what neighbours must share to be one group; what there is one of stays apart."""
+    match action:
+        case WriteSetting():
+            return type(action).__name__, action.reason, action.value, action.before
+        case FetchFile() | VerifyFile() | WarmFile():
+            return type(action).__name__, action.reason
+        case _:
+            return type(action).__name__, action.reason, describe(action)
 
 
 def _title(actions: tuple[Action, ...]) -> str:
     first = actions[0]
-    if len(actions) == 1 or not isinstance(first, _FileAction):
+    if len(actions) == 1 or not isinstance(first, _ManyAction):
         return describe(first)
+    if isinstance(first, WriteSetting):
+        return f"set {count(len(actions), 'setting')} = {first.value} (now {first.before})"
     return f"{_VERBS[type(first)]} {count(len(actions), 'file')}"
 
 
 def _file_path(action: Action) -> str:
-    return action.file.path if isinstance(action, _FileAction) else describe(action)
+    match action:
+        case WriteSetting():
+            return action.path
+        case FetchFile() | VerifyFile() | WarmFile():
+            return action.file.path
+        case _:
+            return describe(action)
 
 
 def _starts(plan: Plan) -> bool:

@@ -29,7 +29,7 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
         lines += wrap(f"started {show_time(doc['started_unix_s'])}", "  ", width)
     lines += table([_phase_row(p) for p in doc.get("phases") or ()], width=width)
     if doc.get("eta_s") is not None:
-        lines += wrap(f"serving in about {show_seconds(doc['eta_s'])}, by {doc['eta_basis']}", "  ", width)
+        lines += wrap(f"serving in about {show_seconds(doc['eta_s'])} ({doc['eta_basis']})", "  ", width)
     lines += _failed(doc.get("failed") or (), width, paint)
     if doc.get("error"):
         error = doc["error"]

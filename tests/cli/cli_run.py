@@ -1,0 +1,67 @@
+"""Runs the real command line in folders of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "COVERAGE_PROCESS_START")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How one command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def doc(self) -> dict[str, Any]:
+        """Its one JSON document."""
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+
+@dataclass
+class Kboot:
+    """`python -m kboot` with state, runtime and configuration below `folder`, and nobody to ask on the network."""
+
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("state", "run", "etc"):
+            (self.folder / name).mkdir()
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The whole environment of a run."""
+        return {
+            **{name: os.environ[name] for name in KEPT if name in os.environ},
+            "KBOOT_STATE_DIR": str(self.folder / "state"),
+            "KBOOT_RUNTIME_DIR": str(self.folder / "run"),
+            "KBOOT_CONFIG_DIR": str(self.folder / "etc"),
+            "HF_ENDPOINT": "http://127.0.0.1:9",  # discard: nobody listens
+            **self.env,
+        }
+
+    def __call__(self, *args: str, env: Mapping[str, str] | None = None) -> Ran:
+        return self._run([sys.executable, "-m", "kboot", *args], env or {})
+
+    def script(self, code: str, *args: str, env: Mapping[str, str] | None = None) -> Ran:
+        """Run a small program instead."""
+        return self._run([sys.executable, "-c", code, *args], env or {})
+
+    def _run(self, argv: list[str], env: Mapping[str, str]) -> Ran:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=60, env={**self.environ, **env}, stdin=subprocess.DEVNULL
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,128 @@
+"""How does a command end?"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+from cli_run import Kboot
+
+Script = Callable[[str], str]
+FAIL = "raise DoesNotFit('disk-full', 'the file system is full', where=('/data',), hint='free space: `df -h /data`')"
+
+
+def test_an_error_is_code_message_place_and_hint_on_stderr(kboot: Kboot, quick_script: Script) -> None:
+    """One error, printed once, in the form of every error; nothing on stdout; its status."""
+    ran = kboot.script(quick_script(FAIL))
+
+    assert (15, "") == (ran.status, ran.out)
+    assert "error: disk-full\n  the file system is full\n  /data\nhint: free space: `df -h /data`\n" == ran.err
+
+
+def test_with_json_an_error_is_a_document_on_stdout(kboot: Kboot, quick_script: Script) -> None:
+    """A program that asked for JSON gets JSON, also of the failure."""
+    ran = kboot.script(quick_script(FAIL), "--json")
+
+    assert ("error", "disk-full", 15) == (ran.doc["kind"], ran.doc["code"], ran.status)
+    assert 1 == ran.doc["schema"]
+
+
+def test_a_json_flag_behind_two_dashes_is_not_kboots(kboot: Kboot, quick_script: Script) -> None:
+    """`kboot exec -- server --json` asks the server for JSON, not kboot."""
+    assert "" == kboot.script(quick_script(FAIL), "--", "--json").out
+
+
+def test_usage_errors_have_the_same_form(kboot: Kboot) -> None:
+    """An option that does not exist is status 2, in text and in JSON, with the help to read."""
+    text, doc = kboot("boot", "--frob"), kboot("boot", "--frob", "--json")
+
+    assert (2, 2) == (text.status, doc.status)
+    assert text.err.startswith("error: usage\n")
+    assert "hint: `kboot boot --help`" in text.err
+    assert "usage" == doc.doc["code"]
+
+
+def test_an_unknown_command_is_a_usage_error(kboot: Kboot) -> None:
+    """A command that does not exist is status 2 and names the help."""
+    ran = kboot("boott")
+
+    assert 2 == ran.status
+    assert "No such command 'boott'" in ran.err
+
+
+def test_an_unexpected_exception_is_called_a_bug_and_kept(kboot: Kboot, quick_script: Script) -> None:
+    """Status 1, one line, the traceback in a file without the token that was in it."""
+    ran = kboot.script(quick_script("raise ValueError('hf_abcdefghijklmnop')"))
+    (kept,) = (kboot.folder / "run").glob("traceback-*.txt")
+
+    assert 1 == ran.status
+    assert 1 == len(ran.err.splitlines())
+    assert "this is a bug in kboot (ValueError)" in ran.err
+    assert str(kept) in ran.err
+    assert "ValueError" in kept.read_text()
+    assert "hf_" not in kept.read_text()
+    assert 0o600 == kept.stat().st_mode & 0o777
+
+
+def test_with_v_the_traceback_is_shown(kboot: Kboot, quick_script: Script) -> None:
+    """-v shows the traceback instead of keeping it."""
+    ran = kboot.script(quick_script("raise ValueError('x')"), "-v")
+
+    assert 1 == ran.status
+    assert "Traceback (most recent call last)" in ran.err
+    assert [] == list((kboot.folder / "run").glob("traceback-*"))
+
+
+def test_a_bug_on_a_node_that_cannot_be_written_still_shows_its_traceback(kboot: Kboot, quick_script: Script) -> None:
+    """Where no file can be written, the traceback goes to stderr."""
+    ran = kboot.script(quick_script("raise ValueError('x')"), env={"KBOOT_RUNTIME_DIR": "/proc/nowhere"})
+
+    assert 1 == ran.status
+    assert "Traceback" in ran.err
+
+
+def test_sigterm_and_ctrl_c_end_with_130(kboot: Kboot, quick_script: Script) -> None:
+    """Both signals end a command in the same way: one line, status 130, no traceback."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        code = quick_script("click.echo('up'); time.sleep(60)")
+        child = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=kboot.environ,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        assert child.stdout is not None
+        assert "up\n" == child.stdout.readline()
+        child.send_signal(number)
+        _, err = child.communicate(timeout=30)
+
+        assert 130 == child.returncode
+        assert "kboot: interrupted\n" == err
+
+
+def test_a_reader_that_goes_away_is_no_error(kboot: Kboot, quick_script: Script) -> None:
+    """`kboot plan | head -1` ends quietly."""
+    code = quick_script("[click.echo('x' * 1000) for _ in range(10000)]")
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=kboot.environ
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    assert child.stderr is not None
+
+    assert b"" == child.stderr.read()
+    assert 0 == child.wait(30)
+    child.stderr.close()
+
+
+def test_no_colour_codes_where_nobody_sees_colours(kboot: Kboot) -> None:
+    """Piped output holds no escape codes."""
+    for words in (["facts"], ["doctor"], ["fit", "kimi-k3.1-pro"], ["profile", "check", "nope"]):
+        ran = kboot(*words)
+
+        assert "\x1b" not in ran.out + ran.err

@@ -1,0 +1,75 @@
+"""`kboot timeline`: where did the time of a boot go?"""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+from cli_run import Kboot
+from report_samples import T0, failed_boot, kimi_boot
+
+from kboot.host.paths import Paths
+from kboot.report.saved import save_report
+
+
+@pytest.fixture
+def booted(kboot: Kboot) -> Kboot:
+    """A node with three boots: two good ones, then one whose autotune took a quarter of an hour."""
+    paths = Paths(kboot.folder / "state", kboot.folder / "run", kboot.folder / "etc")
+    for boot in (kimi_boot(at=T0 - 2e5), kimi_boot(at=T0 - 1e5), kimi_boot(tune_s=912.0)):
+        save_report(boot, paths)
+    return kboot
+
+
+def test_the_last_boot_is_shown_and_compared(booted: Kboot) -> None:
+    """Without options: the newest boot as text, against the earlier ones."""
+    ran = booted("timeline", "--usd-per-hour", "68.08")
+
+    assert 0 == ran.status
+    assert "boot of kimi-k3.1-pro: ready to serve in 33 min 22 s" in ran.out
+    assert "slower by 15 min 00 s in autotune" in ran.out
+    assert "the wait cost $37.86 at $68.08 an hour" in ran.out
+
+
+def test_each_format_is_what_it_says(booted: Kboot) -> None:
+    """JSON, SVG, trace and HTML each go to stdout whole; --json is the JSON format."""
+    assert "timeline" == booted("timeline", "--format", "json").doc["kind"]
+    assert "timeline" == booted("timeline", "--json").doc["kind"]
+    assert booted("timeline", "--format", "trace").doc["traceEvents"]
+    assert ET.fromstring(booted("timeline", "--format", "svg").out).tag.endswith("svg")
+    assert booted("timeline", "--format", "html").out.startswith("<!doctype html>")
+
+
+def test_a_file_gets_the_rendering_and_stdout_nothing(booted: Kboot) -> None:
+    """-o writes the file whole, or says why it cannot."""
+    path = booted.folder / "boot.json"
+    ran = booted("timeline", "--format", "json", "-o", str(path))
+
+    assert (0, "") == (ran.status, ran.out)
+    assert "timeline" == json.loads(path.read_text())["kind"]
+    assert 13 == booted("timeline", "-o", "/nowhere/x").status
+
+
+def test_older_boots_can_be_chosen_and_listed(booted: Kboot) -> None:
+    """--boot counts from the newest; --list shows them all; one too many is a usage error."""
+    assert T0 - 2e5 == booted("timeline", "--boot", "3", "--json").doc["start_unix_s"]
+    assert booted("timeline", "--boot", "3", "--json").doc["comparison"] is None
+    assert 3 == len(booted("timeline", "--list").out.splitlines())
+    assert 3 == len(booted("timeline", "--list", "--json").doc["boots"])
+    assert 2 == booted("timeline", "--boot", "4").status
+
+
+def test_a_failed_boot_can_be_looked_at(kboot: Kboot) -> None:
+    """A boot that failed is on record with its error."""
+    save_report(failed_boot(), Paths(kboot.folder / "state", kboot.folder / "run", kboot.folder / "etc"))
+
+    assert "error: shard-hash-mismatch" in kboot("timeline").out
+
+
+def test_no_boot_on_record_is_an_error_with_its_place(kboot: Kboot) -> None:
+    """A node without history says where it looked and what to do."""
+    ran = kboot("timeline")
+
+    assert 11 == ran.status
+    assert str(kboot.folder / "state/history") in ran.err
