@@ -218,4 +218,4 @@ def test_the_file_system_of_a_memory_disk_has_no_uuid() -> None:
 def test_a_folder_that_its_file_system_will_not_make_is_an_error() -> None:
     """procfs says "no such file" of a new folder although its parent is there: that is said, not tried for ever."""
     with pytest.raises(ActionFailed, match="cannot make the folder"):
-        make_dirs(Path("/proc/nowhere/at/all"))
+        files.make_dirs(Path("/proc/nowhere/at/all"))
