@@ -73,6 +73,17 @@ class BlockFile:
         """The number that a copy of the file does not share."""
         return os.fstat(self._fd).st_ino
 
+    @property
+    def taken_bytes(self) -> int:
+        """Disk blocks it has, reserved ones included."""
+        return os.fstat(self._fd).st_blocks * 512
+
+    @property
+    def free_bytes(self) -> int:
+        """What this user may still take of the file system it is on."""
+        stat = os.fstatvfs(self._fd)
+        return stat.f_bavail * stat.f_frsize
+
     def reserve(self, size_bytes: int) -> bool:
         """Take the disk blocks for this many bytes; the length does not change.
 
@@ -124,6 +135,6 @@ class BlockFile:
             os.fdatasync(self._fd)
 
     def truncate(self, size_bytes: int) -> None:
-        """Give it this length; blocks beyond it are given back."""
+        """Give it this length; blocks beyond it are given back, also where the length is so already."""
         with explained("truncate the file", self.path):
             os.ftruncate(self._fd, size_bytes)

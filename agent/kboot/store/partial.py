@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.checkpoint import RemoteFile
-from kboot.errors import ActionFailed, VerificationFailed
+from kboot.errors import ActionFailed, KbootError, VerificationFailed
 from kboot.host import files
 from kboot.host.blocks import BlockFile, boot_id
 from kboot.store.journal import Journal, Record, Trusted, judge, read_pages
@@ -64,6 +65,7 @@ class Partial:
         self._verifier = Verifier(file)
         self._promise = _promise_of(trusted)
         self._closed = False
+        self._broken: KbootError | None = None
         if not trusted.ranges and self._blocks.size_bytes:
             self.restart()
 
@@ -97,6 +99,7 @@ class Partial:
         Raises:
             VerificationFailed: code "partial-damaged": the disk has lost bytes of an earlier run.
         """
+        self._check_sound()
         self._blocks.write(buffer[:size_bytes], offset)
         end = offset + size_bytes
         with self._lock:
@@ -122,8 +125,12 @@ class Partial:
             if self._closed:
                 return
             record, unsynced = self._record()
-            self._blocks.sync()
-            self._journal.durable(record)
+            try:
+                self._blocks.sync()
+                self._journal.durable(record)
+            except KbootError as exc:
+                self._broken = exc  # the kernel tells of a lost write once, and a later sync would pass
+                raise
             with self._lock:
                 self._unsynced_bytes -= unsynced
 
@@ -140,6 +147,7 @@ class Partial:
 
     def sync(self) -> None:
         """Make every byte durable, before the file gets its final name."""
+        self._check_sound()
         self._blocks.sync()
 
     def forget(self) -> None:
@@ -162,7 +170,10 @@ class Partial:
             self.found = Found(0, self.found.discarded)
 
     def close(self) -> None:
-        """Leave the partial for a later run; an empty one is removed."""
+        """Leave the partial, durable, for a later run; an empty one is removed."""
+        if self._written and self._broken is None:
+            with suppress(KbootError):  # the next run builds on what the journal says
+                self.checkpoint()
         with self._journal_lock:
             if self._closed:
                 return
@@ -172,6 +183,10 @@ class Partial:
                 files.remove(self.path)
             self._journal.close()
             self._blocks.close()
+
+    def _check_sound(self) -> None:
+        if self._broken is not None:
+            raise self._broken
 
     def _catch_up(self, buffer: memoryview, budget_bytes: int) -> None:
         """Feed the hash from the file, as far as the front is contiguous; the hash lock is held."""

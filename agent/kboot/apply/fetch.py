@@ -1,0 +1,259 @@
+"""How do the files of a commit get onto this disk, proven, at the rate that network, disk and cores give?"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from kboot.apply.fetch_desk import Desk
+from kboot.apply.fetch_stream import Stream, Throttle
+from kboot.apply.fetch_work import MIN_PIECE_BYTES, Job, Pool, jobs_of
+from kboot.checkpoint import Listing
+from kboot.errors import ActionFailed, DoesNotFit, KbootError
+from kboot.events import Emit, FileDone, FileTrouble
+from kboot.host import files
+from kboot.host.blocks import BlockFile
+from kboot.host.clock import monotonic_s, unix_s
+from kboot.plan.types import FetchFile, describe
+from kboot.profile.types import FetchAsk
+from kboot.report.types import Outcome
+from kboot.sources.types import Source
+from kboot.store.store import Store
+
+_MAX_STREAMS = 32
+_MIN_STREAMS = 8  # what it takes to see past the limit of a single connection
+_RESERVE_FROM_BYTES = 1 << 20
+_LOOK_S = 0.2
+_CHECKPOINT_BYTES = 256 << 20
+_CHECKPOINT_S = 5.0
+
+
+def fetch_files(
+    actions: Sequence[FetchFile],
+    listing: Listing,
+    sources: Sequence[Source],
+    store: Store,
+    ask: FetchAsk,
+    emit: Emit,
+    stop: threading.Event,
+    cpus: int,
+) -> tuple[Outcome, ...]:
+    """Receive, hash and write every file in one pass; return one outcome per action, in their order.
+
+    A file gets its final name when its bytes are proven and durable. A file that fails does not stop the others; what
+    arrived of it stays for the next run. When `stop` is set, what has arrived is made durable and the rest fails with
+    code "interrupted". cpus: how many this process may use.
+    """
+    jobs = jobs_of(actions, lambda blob_id: store.part_path(listing.repo, blob_id))
+    try:
+        _reserve(jobs)
+    except KbootError as exc:
+        for job in jobs:
+            job.state, job.error = "failed", exc
+        return _outcomes(actions, jobs)
+    streams = count_streams(ask, sum(job.action.file.size_bytes for job in jobs), len(jobs), cpus)
+    _Fetch(jobs, listing, sources, store, ask, emit, stop, streams).run()
+    return _outcomes(actions, jobs)
+
+
+def count_streams(ask: FetchAsk, size_bytes: int, files_count: int, cpus: int) -> int:
+    """Return how many connections to open.
+
+    Enough to pass the limit of a single connection (a CDN's is about 5 Gbit/s) on a fast line, no more than there
+    are files or pieces of files.
+    """
+    pieces = max(files_count, size_bytes // MIN_PIECE_BYTES)
+    return max(1, min(ask.streams or max(_MIN_STREAMS, min(_MAX_STREAMS, 2 * cpus)), pieces))
+
+
+class _Fetch:
+    """One run. Streams receive and prove; the calling thread makes durable and gives final names."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        listing: Listing,
+        sources: Sequence[Source],
+        store: Store,
+        ask: FetchAsk,
+        emit: Emit,
+        stop: threading.Event,
+        streams: int,
+    ) -> None:
+        self._jobs = jobs
+        self._listing = listing
+        self._sources = sources
+        self._store = store
+        self._emit = emit
+        self._stop = stop
+        self._ended = threading.Event()  # told to stop, or a stream met a bug
+        self._bugs: list[BaseException] = []
+        self._proven: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._pool = Pool(jobs, streams, self._ended)
+        desk = Desk(sources, ask.attempts, emit, self._ended)
+        throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
+        self._streams = [
+            Stream(listing, self._pool, desk, throttle, emit, self._ended, self._proven.put) for _ in range(streams)
+        ]
+        self._checkpointed_s: dict[Job, float] = {}
+
+    def run(self) -> None:
+        """Fetch until every job is settled or kboot is told to stop."""
+        threads = [threading.Thread(target=self._stream, args=(s,), name="fetch", daemon=True) for s in self._streams]
+        for thread in threads:
+            thread.start()
+        try:
+            while not self._pool.settled and not self._stop.is_set() and not self._bugs:
+                self._keep(_LOOK_S)
+        finally:
+            self._end(threads)
+        if self._bugs:
+            raise self._bugs[0]
+
+    def _stream(self, stream: Stream) -> None:
+        try:
+            stream.run()
+        except BaseException as exc:  # noqa: BLE001 - raised again by the calling thread
+            self._bugs.append(exc)
+
+    def _keep(self, timeout_s: float) -> None:
+        """Give the next proven file its name; while there is none, make durable what is only in memory."""
+        try:
+            self._admit(self._proven.get(timeout=timeout_s))
+        except queue.Empty:
+            now = monotonic_s()
+            for job in self._jobs:
+                if job.state == "open" and job.partial is not None and self._is_due(job, job.partial.unsynced_bytes):
+                    self._checkpointed_s[job] = now
+                    self._checkpoint(job)
+
+    def _is_due(self, job: Job, unsynced_bytes: int) -> bool:
+        since_s = monotonic_s() - self._checkpointed_s.setdefault(job, job.started_s)
+        return unsynced_bytes >= _CHECKPOINT_BYTES or (unsynced_bytes > 0 and since_s >= _CHECKPOINT_S)
+
+    def _checkpoint(self, job: Job) -> None:
+        # A failure is told by the partial itself to whoever writes to it next.
+        with suppress(KbootError):
+            if job.partial is not None:
+                job.partial.checkpoint()
+
+    def _admit(self, job: Job) -> None:
+        partial = job.partial
+        assert partial is not None, "a proven job is open"
+        try:
+            partial.sync()
+            for action in job.actions:
+                self._store.admit(self._listing, action.file, job.part_path, job.source)
+            partial.forget()
+        except KbootError as exc:
+            job.error = exc
+            partial.close()
+            for action in job.actions:
+                self._emit(FileTrouble("fetch", action.file.path, exc.code, exc.message, final=True))
+            self._pool.settle(job, "failed")
+            return
+        self._pool.settle(job, "done")
+        for action in job.actions:
+            size, seconds = action.file.size_bytes, job.seconds
+            self._emit(FileDone("fetch", action.file.path, size, seconds, job.source, job.reused_bytes))
+
+    def _end(self, threads: Sequence[threading.Thread]) -> None:
+        """Let every stream end, finish what is proven, and leave the rest durable for the next run."""
+        unfinished = not self._pool.settled
+        self._ended.set()
+        for source in self._sources:
+            if unfinished:
+                source.interrupt()
+        for thread in threads:
+            thread.join()
+        for source in self._sources:
+            source.close()
+        while not self._proven.empty():
+            self._admit(self._proven.get())
+        for job in self._jobs:
+            if job.state in ("waiting", "open"):
+                if job.partial is not None:
+                    job.partial.close()
+                else:
+                    _give_back(job.part_path)
+                job.error = job.error or _interrupted(job)
+                self._pool.settle(job, "interrupted")
+
+
+def _interrupted(job: Job) -> KbootError:
+    here = job.partial.written_bytes if job.partial is not None else 0
+    return ActionFailed(
+        "interrupted",
+        f"{job.action.file.path}: stopped with {here} of {job.action.file.size_bytes} bytes here",
+        hint="run it again: it goes on from there",
+    )
+
+
+def _reserve(jobs: Sequence[Job]) -> None:
+    """Take the disk blocks of every file before the first byte, so that a full disk is known at once.
+
+    Raises:
+        DoesNotFit: there is no room for all; what was taken for this run is given back.
+    """
+    large = [job for job in jobs if job.action.file.size_bytes >= _RESERVE_FROM_BYTES]
+    for folder in {job.part_path.parent for job in jobs}:
+        files.make_dirs(folder)
+    try:
+        _check_room(large)
+        for job in large:
+            with BlockFile(job.part_path) as blocks:
+                blocks.reserve(job.action.file.size_bytes)
+    except KbootError:
+        for job in large:
+            _give_back(job.part_path)
+        raise
+
+
+def _check_room(jobs: Sequence[Job]) -> None:
+    """Compare before taking: a reservation that fails half way has filled the disk for everybody meanwhile."""
+    wanted_bytes = free_bytes = 0
+    for job in jobs:
+        with BlockFile(job.part_path) as blocks:
+            wanted_bytes += max(0, job.action.file.size_bytes - blocks.taken_bytes)
+            free_bytes = blocks.free_bytes
+    if wanted_bytes > free_bytes:
+        folder = jobs[0].part_path.parent
+        raise DoesNotFit(
+            "disk-too-small",
+            f"{len(jobs)} files need {wanted_bytes} bytes more, the file system has {free_bytes} free",
+            where=(str(folder),),
+            hint=f"free space (`df -h {folder}`), or put the state directory on a larger disk",
+        )
+
+
+def _give_back(part: Path) -> None:
+    """Give back what was reserved beyond the bytes that are here."""
+    with BlockFile(part) as blocks:
+        if not blocks.try_lock():
+            return
+        if blocks.size_bytes:
+            blocks.truncate(blocks.size_bytes)
+        else:
+            files.remove(part)
+
+
+def _outcomes(actions: Sequence[FetchFile], jobs: Sequence[Job]) -> tuple[Outcome, ...]:
+    job_of = {job.action.file.blob_id: job for job in jobs}
+    return tuple(_outcome(action, job_of[action.file.blob_id]) for action in actions)
+
+
+def _outcome(action: FetchFile, job: Job) -> Outcome:
+    return Outcome(
+        phase="fetch",
+        title=describe(action),
+        reason=action.reason,
+        status="done" if job.state == "done" else "failed",
+        start_unix_s=job.started_unix_s or unix_s(),
+        seconds=job.seconds,
+        size_bytes=action.file.size_bytes if job.state == "done" else 0,
+        source=job.source,
+        error=job.error,
+    )

@@ -1,0 +1,214 @@
+"""How does one stream receive, hash and write in one pass?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from kboot.apply.fetch_desk import Desk, wrong_twice
+from kboot.apply.fetch_work import Claim, Job, Pool
+from kboot.checkpoint import Listing
+from kboot.errors import KbootError, SourceError, VerificationFailed
+from kboot.events import Emit, FileProgress, FileTrouble, Notice
+from kboot.host.clock import monotonic_s
+from kboot.sources.types import Source
+from kboot.store.partial import Partial
+
+BUFFER_BYTES = 1 << 20
+_PROGRESS_S = 0.25
+_WORTH_BYTES = 8 << 20  # a try that brought less than this, and not the end either, counts as failed
+_SHORTEST_BYTES = 64 << 10  # an answer that ends properly, but after less than this, is trouble
+_ROUNDS = 2  # a file that came whole and wrong is fetched once more
+
+
+class Throttle:
+    """A rate over all streams. rate_bytes_s: 0 = none."""
+
+    def __init__(self, rate_bytes_s: int, stop: threading.Event) -> None:
+        self._rate = rate_bytes_s
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._free_at_s = 0.0
+
+    def pass_by(self, size_bytes: int) -> None:
+        """Wait until this many bytes fit into the rate."""
+        if not self._rate:
+            return
+        with self._lock:
+            now = monotonic_s()
+            self._free_at_s = max(self._free_at_s, now) + size_bytes / self._rate
+            wait_s = self._free_at_s - now
+        self._stop.wait(wait_s)
+
+
+class Stream:
+    """One connection's worth of work: takes from the pool until there is nothing left."""
+
+    def __init__(
+        self,
+        listing: Listing,
+        pool: Pool,
+        desk: Desk,
+        throttle: Throttle,
+        emit: Emit,
+        stop: threading.Event,
+        hand_over: Callable[[Job], None],
+    ) -> None:
+        """hand_over: takes a job whose bytes are proven and written, but not yet durable."""
+        self._listing = listing
+        self._pool = pool
+        self._desk = desk
+        self._throttle = throttle
+        self._emit = emit
+        self._stop = stop
+        self._hand_over = hand_over
+        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+
+    def run(self) -> None:
+        """Work until the pool has nothing more."""
+        while (work := self._pool.take()) is not None:
+            if isinstance(work, Job):
+                self._open(work)
+            else:
+                self._receive(work)
+
+    def _open(self, job: Job) -> None:
+        """Look at what an earlier run left of a file."""
+        try:
+            partial = Partial(job.part_path, job.action.file)
+            if why := partial.found.discarded:
+                text = f"what was here of {job.action.file.path} is not used: {why}"
+                self._emit(Notice("partial.discarded", text))
+            try:
+                partial.reserve()
+            except KbootError:
+                partial.close()
+                raise
+        except KbootError as exc:
+            self._pool.fail(job, exc)
+            self._give_up(job)
+            return
+        job.reused_bytes = partial.found.reused_bytes
+        missing = partial.missing()
+        self._pool.opened(job, partial, missing)
+        if not missing:
+            self._prove(job, partial)
+
+    def _receive(self, claim: Claim) -> None:
+        """Receive a range from whoever gives it, then see whether the file is whole."""
+        job = claim.job
+        partial = job.partial
+        assert partial is not None, "ranges are handed out of open jobs only"
+        try:
+            while claim.position < claim.end and not job.is_lost and not self._stop.is_set():
+                self._try(claim, partial)
+        except VerificationFailed as exc:
+            self._pool.spoil(job, exc)
+        except KbootError as exc:
+            self._pool.fail(job, exc)
+        match self._pool.leave(claim):
+            case "whole":
+                self._prove(job, partial)
+            case "spoiled":
+                assert job.spoiled is not None, "a job is spoiled for a reason"
+                self._judge(job, partial, job.spoiled)
+            case "broken":
+                self._give_up(job)
+            case "more":
+                pass
+
+    def _try(self, claim: Claim, partial: Partial) -> None:
+        """Ask one source once and take in what comes."""
+        source = self._desk.pick(claim.job)
+        before = claim.position
+        try:
+            if self._desk.wait(source):
+                self._pour(source, claim, partial)
+        except SourceError as exc:
+            if not self._stop.is_set():
+                self._desk.trouble(claim.job, source, exc, claim.position - before >= _WORTH_BYTES)
+
+    def _pour(self, source: Source, claim: Claim, partial: Partial) -> None:
+        job, buffer = claim.job, self._buffer
+        file, listing = job.action.file, self._listing
+        end = None if claim.end == file.size_bytes else claim.end
+        with source.open(listing.repo, listing.commit, file, claim.position, end) as body:
+            skip = claim.position - body.start
+            if skip:
+                job.cuttable = False  # it does not know ranges: every piece would cost the whole file
+            while skip and not self._stop.is_set():
+                skip -= _some(body.readinto(buffer[: min(skip, len(buffer))]), claim)
+            began = claim.position
+            # Where the end came nearer, the rest of the body belongs to another stream and is left.
+            while (wanted := min(len(buffer), claim.end - claim.position)) > 0:
+                if job.is_lost or self._stop.is_set():
+                    return
+                n = body.readinto(buffer[:wanted])
+                if n == 0 and claim.position - began >= _SHORTEST_BYTES:
+                    return  # a server may answer with less than the range: the next try asks for the rest
+                _some(n, claim)
+                job.used.add(source.name)
+                partial.write(buffer, n, claim.position)
+                self._pool.advance(claim, n)
+                self._tell(job, partial)
+                self._throttle.pass_by(n)
+
+    def _tell(self, job: Job, partial: Partial) -> None:
+        now = monotonic_s()
+        if now >= job.next_progress_s:
+            job.next_progress_s = now + _PROGRESS_S
+            file = job.action.file
+            self._emit(FileProgress("fetch", file.path, partial.written_bytes, file.size_bytes))
+
+    def _prove(self, job: Job, partial: Partial) -> None:
+        """Give the verdict on a file whose bytes are all here."""
+        try:
+            partial.prove(self._buffer)
+        except VerificationFailed as exc:
+            self._judge(job, partial, exc)
+        except KbootError as exc:
+            self._pool.fail(job, exc)
+            self._give_up(job)
+        else:
+            job.source = ", ".join(sorted(job.used)) or "this disk"
+            job.state = "proven"
+            self._hand_over(job)
+
+    def _judge(self, job: Job, partial: Partial, error: VerificationFailed) -> None:
+        """Find who is to blame for wrong bytes: what was on the disk, one source, or nobody knows which."""
+        reused = partial.found.reused_bytes > 0
+        job.source = ", ".join(sorted(job.used)) or "this disk"
+        job.rounds += 0 if reused else 1
+        if len(job.used) == 1 and not reused:
+            self._desk.wrong_bytes(job, *job.used)
+        try:
+            partial.restart()
+        except KbootError as exc:
+            self._pool.fail(job, exc)
+        if job.rounds >= _ROUNDS:
+            self._pool.fail(job, wrong_twice(job, error))
+        if job.error is not None:
+            self._give_up(job)
+            return
+        path = job.action.file.path
+        text = f"{error.message} ({job.source}); fetched again"
+        self._emit(FileTrouble("fetch", path, error.code, text, final=False))
+        self._pool.again(job)
+
+    def _give_up(self, job: Job) -> None:
+        error = job.error
+        assert error is not None, "a job is given up for a reason"
+        if job.partial is not None:
+            job.partial.close()
+        for action in job.actions:
+            self._emit(FileTrouble("fetch", action.file.path, error.code, error.message, final=True))
+        self._pool.settle(job, "failed")
+
+
+def _some(n: int, claim: Claim) -> int:
+    if n == 0:
+        path = claim.job.action.file.path
+        raise SourceError(
+            "short-body", f"{path} ends at byte {claim.position}, wanted bytes up to {claim.end}", retry=True
+        )
+    return n
