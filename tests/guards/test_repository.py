@@ -19,6 +19,9 @@ FORBIDDEN = {
     "unfinished work": r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|NotImplemented" + r"Error",
 }
 
+# A server on loopback needs a key of its own; it opens nothing.
+ALLOWED = {"a private key": "tests/fakes/tls/"}
+
 
 def tracked() -> list[Path]:
     """Return the files of the repository, as git has them; without git, all that are not ignored by name."""
@@ -41,7 +44,7 @@ def test_no_file_contains(what: str) -> None:
     found = [
         f"{path.relative_to(REPOSITORY)}:{number}"
         for path in tracked()
-        if path.is_file()
+        if path.is_file() and not str(path.relative_to(REPOSITORY)).startswith(ALLOWED.get(what, "\0"))
         for number, line in enumerate(path.read_bytes().decode(errors="replace").splitlines(), 1)
         if pattern.search(line)
     ]

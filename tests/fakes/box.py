@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,7 +51,8 @@ class Box:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        subprocess.run(["umount", "--lazy", self.root], check=False)
+        if os.path.ismount(self.root):
+            subprocess.run(["umount", "--lazy", self.root], check=False)
         shutil.rmtree(self.folder / "work", ignore_errors=True)
 
     def _clean(self) -> None:
@@ -174,3 +176,6 @@ class Box:
             with suppress(OSError):
                 self._cgroup.rmdir()
             time.sleep(0.1)
+
+
+NewBox = Callable[[], Box]

@@ -1,0 +1,259 @@
+"""kboot under a real systemd: installed by install.sh, started as at boot, with no network but loopback."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fakes.box import Box, NewBox
+
+pytestmark = [pytest.mark.systemd, pytest.mark.slow]
+
+PYTHON = "/opt/kboot/env/bin/python"
+HUB = "http://127.0.0.1:9111"
+SERVES = "http://127.0.0.1:8133"
+
+
+def node(new_box: NewBox, profile: str = "demo") -> Box:
+    """Return a box whose configuration asks for a profile, from a Hub on its own loopback."""
+    box = new_box()
+    box.write("/etc/kboot/kboot.toml", f'schema = 1\nprofile = "{profile}"\n')
+    box.write("/etc/kboot/env", f"HF_ENDPOINT={HUB}\n")
+    return box
+
+
+def install_hub(box: Box, *options: str) -> None:
+    """Give the box a Hub of its own that starts when told to."""
+    argv = " ".join([PYTHON, "-m kboot.demo.hub --data /var/hub --port 9111 --mib-per-shard 0.1", *options])
+    box.write("/etc/systemd/system/hub.service", f"[Service]\nExecStart={argv}\n")
+
+
+def wait_for_record(box: Box) -> None:
+    box.wait_until("kboot.service", ActiveState="active")
+
+
+def wait_for_answer(box: Box) -> None:
+    """Wait until the engine answers with a token."""
+    body = json.dumps({"model": "kboot/demo-moe", "prompt": "hello", "max_tokens": 1})
+    ask = f"""
+import time, urllib.request as u
+end = time.monotonic() + 60
+while True:
+    try:
+        request = u.Request("{SERVES}/v1/completions", {body.encode()!r}, {{"content-type": "application/json"}})
+        print(u.urlopen(request, timeout=10).read().decode()); break
+    except OSError:
+        if time.monotonic() > end: raise
+        time.sleep(0.1)
+"""
+    result = box.run(PYTHON, "-c", ask)
+    assert 0 == result.returncode, result.stderr + box.journal("kboot-engine")[-3000:]
+    assert json.loads(result.stdout)["choices"]
+
+
+def engine_pids(box: Box) -> list[str]:
+    """Return the processes of the engine's user."""
+    return box.run("ps", "-o", "pid=", "-u", "kboot").stdout.split()
+
+
+def test_power_on_to_an_answer(new_box: NewBox) -> None:
+    """Both units start at boot by themselves: kboot is ready with a record, and the engine answers as user kboot."""
+    box = node(new_box)
+    install_hub(box)
+    (box.root / "etc/systemd/system/multi-user.target.wants/hub.service").symlink_to("../hub.service")
+    box.boot()
+    wait_for_record(box)
+    wait_for_answer(box)
+
+    status = box.show("kboot.service", "StatusText", "NRestarts")
+    assert {"StatusText": "ready: demo is prepared", "NRestarts": "0"} == status
+    assert "640 root kboot" == box.run("stat", "-c", "%a %U %G", "/run/kboot/handoff.json").stdout.strip()
+    assert "640 root kboot" == box.run("stat", "-c", "%a %U %G", "/var/lib/kboot/node.key").stdout.strip()
+    main_pid = box.show("kboot-engine.service", "MainPID")["MainPID"]
+    assert "kboot" == box.run("ps", "-o", "user=", "-p", main_pid).stdout.strip()
+    assert "ready" == json.loads(box.run("kboot", "status", "--json").stdout)["state"]
+
+
+def test_the_engine_cannot_change_what_was_verified(new_box: NewBox) -> None:
+    """User kboot reads the checkpoint, writes its cache, and cannot write checkpoint, ledger or record."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    box.systemctl("start", "hub", "kboot")
+    wait_for_record(box)
+
+    def as_engine(command: str) -> int:
+        return box.run("setpriv", "--reuid=kboot", "--regid=kboot", "--clear-groups", "sh", "-c", command).returncode
+
+    assert 0 == as_engine("cat /var/lib/kboot/models/demo/*.safetensors > /dev/null")
+    assert 0 == as_engine("touch /var/lib/kboot/cache/*/probe")
+    assert 0 != as_engine("echo x >> $(readlink -f /var/lib/kboot/models/demo/config.json)")
+    assert 0 != as_engine("echo x >> /var/lib/kboot/ledger.db")
+    assert 0 != as_engine("echo x >> /run/kboot/handoff.json")
+
+
+def test_the_engine_restarts_without_verifying_again(new_box: NewBox) -> None:
+    """With the Hub gone, `systemctl restart kboot-engine` serves again, and kboot.service did nothing for it."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    box.systemctl("start", "hub", "kboot-engine")
+    wait_for_record(box)
+    wait_for_answer(box)
+    box.systemctl("stop", "hub")
+    before = box.show("kboot.service", "InvocationID"), box.journal("kboot")
+    assert 0 == box.systemctl("restart", "kboot-engine").returncode
+    wait_for_answer(box)
+
+    assert before == (box.show("kboot.service", "InvocationID"), box.journal("kboot"))
+
+
+def test_kboot_restarts_while_the_engine_serves(new_box: NewBox) -> None:
+    """Restarting, reloading or killing kboot.service leaves the engine's process as it is."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    box.systemctl("start", "hub", "kboot-engine")
+    wait_for_record(box)
+    wait_for_answer(box)
+    engine = box.show("kboot-engine.service", "MainPID", "InvocationID")
+
+    assert 0 == box.systemctl("restart", "kboot").returncode
+    assert engine == box.show("kboot-engine.service", "MainPID", "InvocationID")
+    assert 0 == box.systemctl("reload", "kboot").returncode
+    wait_for_record(box)
+    box.systemctl("kill", "-s", "KILL", "kboot")
+    box.wait_until("kboot.service", NRestarts="1")
+    wait_for_record(box)
+    assert engine == box.show("kboot-engine.service", "MainPID", "InvocationID")
+    wait_for_answer(box)
+
+
+def test_nothing_of_the_engine_survives_a_stop(new_box: NewBox) -> None:
+    """B139: after a stop, and after its first process was killed, no process of the engine's user is left over."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    box.systemctl("start", "hub", "kboot-engine")
+    wait_for_answer(box)
+    before = engine_pids(box)
+    assert len(before) > 1
+    box.systemctl("kill", "-s", "KILL", "--kill-whom=main", "kboot-engine")
+    box.wait_until("kboot-engine.service", NRestarts="1", ActiveState="active")
+    assert set() == set(before) & set(engine_pids(box))
+    assert 0 == box.systemctl("stop", "kboot-engine").returncode
+    assert [] == engine_pids(box)
+
+
+def test_a_prepared_node_boots_without_its_source(new_box: NewBox) -> None:
+    """After a reboot with no Hub and no network, both units come up: nothing waits for network-online."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    box.systemctl("start", "hub", "kboot")
+    wait_for_record(box)
+    box.stop()
+    box.boot()
+    wait_for_record(box)
+    wait_for_answer(box)
+
+    assert "inactive" == box.show("hub.service", "ActiveState")["ActiveState"]
+
+
+def test_a_source_that_comes_late_is_waited_for(new_box: NewBox) -> None:
+    """With no source kboot stays activating and says why; when one comes, both units come up, with no restart."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    seen = box.wait_until("kboot.service", ActiveState="activating")
+    while not seen["StatusText"].startswith("waiting to try again"):
+        seen = box.wait_until("kboot.service", ActiveState="activating")
+    box.systemctl("start", "hub")
+    wait_for_record(box)
+    wait_for_answer(box)
+
+    assert "0" == box.show("kboot.service", "NRestarts")["NRestarts"]
+
+
+def test_a_fetch_may_take_longer_than_the_start_timeout(new_box: NewBox) -> None:
+    """B126: bytes that move extend TimeoutStartSec, so a slow fetch is not killed."""
+    box = node(new_box)
+    install_hub(box, "--rate-mib-s", "1")
+    box.write("/etc/systemd/system/kboot.service.d/short.conf", "[Service]\nTimeoutStartSec=2s\n")
+    box.boot()
+    box.systemctl("start", "hub")
+    box.systemctl("restart", "--no-block", "kboot")
+    wait_for_record(box)
+    times = box.show("kboot.service", "InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic", "NRestarts")
+
+    took_us = int(times["ActiveEnterTimestampMonotonic"]) - int(times["InactiveExitTimestampMonotonic"])
+    assert 2_000_000 < took_us
+    assert "0" == times["NRestarts"]
+
+
+def test_a_bad_profile_does_not_restart_for_ever(new_box: NewBox) -> None:
+    """B137: a profile that does not exist fails once, with its status and its reason in the journal."""
+    box = node(new_box, profile="no-such-profile")
+    box.boot()
+    box.wait_until("kboot.service", ActiveState="failed")
+
+    assert {"NRestarts": "0", "ExecMainStatus": "10"} == box.show("kboot.service", "NRestarts", "ExecMainStatus")
+    assert "no-such-profile" in box.journal("kboot")
+    assert "Traceback" not in box.journal("kboot")
+
+
+def test_the_engine_refuses_without_a_record_and_says_so(new_box: NewBox) -> None:
+    """Without a record the engine's unit does not start anything, and the journal says what is missing."""
+    box = node(new_box, profile="no-such-profile")
+    box.boot()
+    box.wait_until("kboot.service", ActiveState="failed")
+    box.wait_until("kboot-engine.service", SubState="auto-restart")
+
+    assert "error:" in box.journal("kboot-engine")
+    assert [] == engine_pids(box)
+
+
+def test_a_mended_profile_needs_one_restart(new_box: NewBox) -> None:
+    """After a failed first start, mending the profile and starting kboot again brings up the engine as well."""
+    box = node(new_box, profile="no-such-profile")
+    install_hub(box)
+    box.write("/etc/systemd/system/kboot-engine.service.d/quick.conf", "[Service]\nRestartSec=1s\n")
+    box.boot()
+    box.wait_until("kboot.service", ActiveState="failed")
+    box.systemctl("start", "hub")
+    box.write("/etc/kboot/kboot.toml", 'schema = 1\nprofile = "demo"\n')
+    box.systemctl("restart", "kboot")
+    wait_for_record(box)
+    wait_for_answer(box)
+
+
+@pytest.mark.parametrize("rate", ["1", "0"])
+def test_it_stops_in_order_while_it_works_and_when_it_is_ready(new_box: NewBox, rate: str) -> None:
+    """`systemctl stop kboot` ends it with success in the middle of a fetch and when idle."""
+    box = node(new_box)
+    install_hub(box, "--rate-mib-s", rate)
+    box.boot()
+    box.systemctl("start", "hub")
+    box.systemctl("restart", "--no-block", "kboot")
+    if rate == "0":
+        wait_for_record(box)
+    else:
+        while not box.show("kboot.service", "StatusText")["StatusText"].startswith("fetch"):
+            box.wait_until("kboot.service", ActiveState="activating")
+    box.systemctl("stop", "kboot")
+
+    assert {"ActiveState": "inactive", "Result": "success"} == box.show("kboot.service", "ActiveState", "Result")
+
+
+def test_the_scrub_reads_everything_again(new_box: NewBox) -> None:
+    """`kboot-scrub.service` succeeds in its sandbox with no network, and its timer is waiting."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    box.systemctl("start", "hub", "kboot")
+    wait_for_record(box)
+    result = box.systemctl("start", "kboot-scrub")
+
+    assert 0 == result.returncode, box.journal("kboot-scrub")
+    assert "waiting" == box.show("kboot-scrub.timer", "SubState")["SubState"]
