@@ -229,7 +229,7 @@ def test_a_gated_repository_is_asked_once(tmp_path: Path) -> None:
 
 
 def test_refused_files_do_not_stop_the_others(tmp_path: Path) -> None:
-    """B051: two of five objects answer 403 for good: three are kept, two fail with the host, none is asked in a loop."""
+    """B051: two of five objects answer 403 for good: three are kept, two fail with the host, nothing loops."""
     files = {f"model-{n}.safetensors": data(50_000, n) for n in range(5)}
     with FakeHub(files, cdn=True) as hub:
         for name in ("model-1.safetensors", "model-3.safetensors"):

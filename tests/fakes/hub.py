@@ -205,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
     hub: FakeHub
     origin: str
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         """Say nothing."""
 
     def do_GET(self) -> None:
@@ -220,7 +220,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._resolve(path)
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def _api(self, path: str) -> None:
         hub = self.hub

@@ -85,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_of_rules: LyingServer
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         """Say nothing."""
 
     def do_GET(self) -> None:
@@ -111,4 +111,5 @@ class _Handler(BaseHTTPRequestHandler):
         if stop is not None:
             self.close_connection = True
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self.do_GET()
