@@ -182,6 +182,9 @@ demo() {
     export KBOOT_STATE_DIR=$dir/state KBOOT_RUNTIME_DIR=$dir/run KBOOT_CONFIG_DIR=$dir/config
     mkdir -p "$KBOOT_STATE_DIR" "$KBOOT_RUNTIME_DIR" "$KBOOT_CONFIG_DIR"
 
+    say "kboot facts"
+    in_foreground "$env/bin/kboot" facts || exit "$?"
+
     say "kboot plan --profile demo"
     in_foreground "$env/bin/kboot" plan --profile demo || exit "$?"
 
