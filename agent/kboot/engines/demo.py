@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kboot.cpulist import format_cpu_list
 from kboot.engines import common
 from kboot.engines.types import CacheKey, CacheSign, EnginePhase, Launch, LaunchAsk, Setting
-from kboot.engines.vllm import CACHE_SIGNS, FAILURES, PHASES, THREADS, WORKER_TITLES, cpu_list
+from kboot.engines.vllm import CACHE_SIGNS, FAILURES, PHASES, THREADS, WORKER_TITLES
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import EngineName, LayoutAsk, Profile
 
@@ -42,7 +43,7 @@ class Demo:
 def _flags(profile: Profile, ask: LaunchAsk) -> tuple[Setting, ...]:
     parallel = ask.layout.parallel
     reason = f"layout {ask.layout.name}"
-    cpus = " ".join(cpu_list(w.cpus) for w in ask.placement.workers if w.cpus)
+    cpus = " ".join(format_cpu_list(w.cpus) for w in ask.placement.workers if w.cpus)
     expert = (Setting("--enable-expert-parallel", "", f"{reason}: experts are spread over all ranks"),)
     return (
         Setting("--served-model-name", common.served_name(profile), "clients see the model's name, not a path"),

@@ -6,6 +6,7 @@ external load balancers and other engines of the node are not all counted (vllm#
 
 from __future__ import annotations
 
+from kboot.cpulist import format_cpu_list
 from kboot.engines import common
 from kboot.engines.types import CacheKey, CacheSign, CpuPlacement, EnginePhase, Launch, LaunchAsk, Setting
 from kboot.facts.types import NodeFacts
@@ -168,7 +169,7 @@ def _numa_flags(placement: CpuPlacement, number: tuple[int, ...]) -> tuple[Setti
     if number < (0, 26) or not placement.workers or any(w.memory_node is None for w in placement.workers):
         return ()
     nodes = " ".join(str(w.memory_node) for w in placement.workers)
-    cpus = " ".join(cpu_list(w.cpus) for w in placement.workers)
+    cpus = " ".join(format_cpu_list(w.cpus) for w in placement.workers)
     return (
         Setting("--numa-bind", "", "each worker starts on the CPUs and memory of its GPU's NUMA node"),
         Setting("--numa-bind-nodes", nodes, "one NUMA node per GPU, not guessed by the engine"),
@@ -195,14 +196,3 @@ def _env(facts: NodeFacts, ask: LaunchAsk, number: tuple[int, ...]) -> tuple[Set
         *common.hub_settings(cache),
         *common.gpu_settings(facts.gpu, ask.placement, uuids=uuids),
     )
-
-
-def cpu_list(cpus: tuple[int, ...]) -> str:
-    """Return CPUs in the kernel's list form: "0-3,8"."""
-    runs: list[tuple[int, int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], cpu)
-        else:
-            runs.append((cpu, cpu))
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

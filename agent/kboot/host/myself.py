@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+from kboot.cpulist import format_cpu_list
 from kboot.errors import ActionFailed
 from kboot.host.os_errors import explained
 
@@ -64,14 +65,14 @@ def set_affinity(cpus: Collection[int]) -> None:
     except OSError as exc:
         raise ActionFailed(
             "affinity-refused",
-            f"cannot run on CPUs {_ranges(wanted)}: {exc.strerror}",
+            f"cannot run on CPUs {format_cpu_list(wanted)}: {exc.strerror}",
             where=("sched_setaffinity",),
             hint="compare with the cpuset: `grep Cpus_allowed_list /proc/self/status`; then `kboot boot`",
         ) from exc
     if found != wanted:  # a mask that is only partly usable is cut without an error
         raise ActionFailed(
             "affinity-refused",
-            f"asked for CPUs {_ranges(wanted)}, the kernel granted {_ranges(found)}",
+            f"asked for CPUs {format_cpu_list(wanted)}, the kernel granted {format_cpu_list(found)}",
             where=("sched_getaffinity",),
             hint="CPUs went offline or the cpuset shrank since the plan was made: run `kboot boot`",
         )
@@ -120,14 +121,3 @@ def handle_stop_signals(event: threading.Event) -> None:
         if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
             continue
         signal.signal(number, on_signal)
-
-
-def _ranges(cpus: Collection[int]) -> str:
-    """Return the kernel's list form: 0-3,8."""
-    out: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if out and cpu == out[-1][1] + 1:
-            out[-1][1] = cpu
-        else:
-            out.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
