@@ -12,7 +12,7 @@ from report_samples import T0, demo_boot, failed_boot, kimi_boot
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
-from kboot.report.render_json import plain
+from kboot.report.document import plain
 from kboot.report.saved import (
     KEPT_BOOTS,
     RunningBoot,

@@ -85,13 +85,14 @@ def test_a_slower_boot_names_the_phase_that_made_it_slower() -> None:
 
 
 def test_only_good_boots_of_the_same_profile_are_compared() -> None:
-    """Failed boots, other profiles, boots that did not serve and the boot itself are left out."""
+    """Failed boots, other profiles, boots that did not serve, fetches alone and the boot itself are left out."""
     boot = kimi_boot()
     others = [
         boot,
         replace(boot, profile="demo", started_unix_s=T0 - 1),
         replace(boot, status="failed", started_unix_s=T0 - 2),
         replace(boot, ready_unix_s=None, started_unix_s=T0 - 3),
+        replace(boot, cache_key="", started_unix_s=T0 - 4),
     ]
 
     assert compare(boot, others) is None

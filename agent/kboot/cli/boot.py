@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kboot.cli.options import Asked, Command, Common, common_options, open_node, profile_options
 from kboot.cli.running import RUN_STATUSES, run_boot
 from kboot.errors import ExitStatus, UsageError
+
+if TYPE_CHECKING:
+    from kboot.plan.types import PhaseName
 
 # Written out, not imported: the plan's types are not needed to print a help text. A test compares them.
 PHASE_NAMES = ("tune", "cache", "fetch", "verify", "publish", "warm", "handoff", "serve")
@@ -50,8 +55,8 @@ def command(
     serve: bool,
     exit_when_ready: bool,
     offline: bool,
-    skip: tuple[str, ...],
-    only: tuple[str, ...],
+    skip: tuple[PhaseName, ...],
+    only: tuple[PhaseName, ...],
     node_rank: int,
     head_address: str,
 ) -> None:

@@ -66,7 +66,7 @@ def command() -> None:
 @common_options
 def status_command(common: Common) -> None:
     """Show every cache folder: key, size, whether a boot with it reached ready, last use."""
-    from kboot.report.render_json import document, plain
+    from kboot.report.document import document, plain
 
     node = open_node(common)
     folders = find_folders(node)
@@ -95,7 +95,7 @@ def gc_command(common: Common, asked: Asked, dry_run: bool, max_gib: int | None)
     """Show which cache folders a clean-up would remove; this version removes nothing."""
     if not dry_run:
         raise not_in_this_version("kboot cache gc without --dry-run", "`kboot cache gc --dry-run` shows what would go")
-    from kboot.report.render_json import document, plain
+    from kboot.report.document import document, plain
     from kboot.report.render_text import join, table
     from kboot.report.units import show_bytes
 

@@ -42,7 +42,7 @@ def command(common: Common, asked: Asked) -> None:
     from kboot.report.progress import Tracker
 
     node = open_node(common)
-    need_this_machine(node, "daemon")
+    need_this_machine(node.host, "daemon")
     name = profile_name(asked, node)
     open_profile(asked, node)
     log = make_logger({"boot_id": own_boot_id(node)[:8], "profile": name}, verbose=common.verbose, env=node.env)

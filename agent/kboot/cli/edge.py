@@ -57,7 +57,7 @@ def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
 
 
 def _print_error(error: KbootError, argv: tuple[str, ...]) -> int:
-    from kboot.report.render_json import dumps, error_document
+    from kboot.report.document import dumps, error_document
     from kboot.report.render_text import error_text, no_paint
 
     if _asks_json(argv):

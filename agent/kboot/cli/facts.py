@@ -31,7 +31,7 @@ def command(common: Common, folder: Path | None) -> None:
     """Show what was found on this node; changes nothing but the folder given to --record."""
     from kboot.facts.collect import collect
     from kboot.facts.render import facts_to_json
-    from kboot.report.render_json import document
+    from kboot.report.document import document
     from kboot.report.text_facts import facts_text
 
     node = open_node(common)

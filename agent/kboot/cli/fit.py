@@ -71,7 +71,7 @@ def command(
     from kboot.plan.cost import describe_cost, layout_costs
     from kboot.plan.fit import does_not_fit, fit
     from kboot.profile.load import load_node_classes
-    from kboot.report.render_json import document, plain
+    from kboot.report.document import document, plain
     from kboot.report.text_fit import fit_text
 
     node = open_node(common)
@@ -176,7 +176,7 @@ def _listed(ask: CheckpointAsk, fetch: FetchAsk, node: Node, offline: bool) -> t
 
 
 def _row_json(row: FitRow) -> dict[str, object]:
-    from kboot.report.render_json import plain
+    from kboot.report.document import plain
 
     more = ("gpus", "total_bytes", "over_bytes", "weights_per_gpu_bytes", "kv_per_gpu_bytes", "kv_bytes", "fits")
     return {**plain(row), **{name: getattr(row, name) for name in more}, "verdict": row.verdict}

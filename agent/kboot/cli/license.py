@@ -52,7 +52,7 @@ def command() -> None:
 def show_command(common: Common, asked: Asked, whole: bool, offline: bool) -> None:
     """Show the terms of the model and whether they were accepted on this node; changes nothing."""
     from kboot.apply.license import status
-    from kboot.report.render_json import document, plain
+    from kboot.report.document import document, plain
 
     node = open_node(common)
     profile = open_profile(asked, node)
@@ -98,7 +98,7 @@ def show_command(common: Common, asked: Asked, whole: bool, offline: bool) -> No
 def accept_command(common: Common, asked: Asked, who: str, offline: bool) -> None:
     """Record on this node that you accept the model's terms, for the very text of the pinned commit."""
     from kboot.apply.license import accept
-    from kboot.report.render_json import document, plain
+    from kboot.report.document import document, plain
 
     node = open_node(common)
     profile = open_profile(asked, node)

@@ -146,6 +146,36 @@ def open_node(common: Common) -> Node:
     return Node(host, paths, config, own_environ())
 
 
+def open_paths(common: Common) -> tuple[Host, Paths]:
+    """Return the machine and its folders as open_node does, without loading what reads whole configurations.
+
+    Raises:
+        ProfileError: the configuration file is missing or not valid.
+    """
+    from kboot.host.paths import find_paths
+
+    host = _open_host(common.root)
+    env, uid = host.environ(), host.uid()
+    default = find_paths(common.root, env, uid).config / "kboot.toml"
+    folders = ("", "") if common.config is None and not default.exists() else _folders_of(common.config or default)
+    if folders is None:  # not readable at a glance: the whole reader says what is wrong, or that nothing is
+        node = open_node(common)
+        return node.host, node.paths
+    return host, find_paths(common.root, env, uid, *folders)
+
+
+def _folders_of(file: Path) -> tuple[str, str] | None:
+    """Return state_dir and runtime_dir of a configuration; None where it cannot be read at a glance."""
+    import tomllib
+
+    try:
+        values = tomllib.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+    state, runtime = values.get("state_dir", ""), values.get("runtime_dir", "")
+    return (state, runtime) if isinstance(state, str) and isinstance(runtime, str) else None
+
+
 def open_profile(asked: Asked, node: Node) -> Profile:
     """Return the profile that was asked for.
 
@@ -174,13 +204,13 @@ def profile_name(asked: Asked, node: Node) -> str:
     return name
 
 
-def need_this_machine(node: Node, doing: str) -> None:
+def need_this_machine(host: Host, doing: str) -> None:
     """Refuse what changes a machine when --root means a recorded one.
 
     Raises:
         UsageError: the machine is a recorded tree.
     """
-    if not node.host.live:
+    if not host.live:
         raise UsageError(
             "recorded-machine",
             f"{doing} works on this machine only, --root means a recorded one",
@@ -190,7 +220,7 @@ def need_this_machine(node: Node, doing: str) -> None:
 
 def show(common: Common, text: Callable[[], str], doc: Callable[[], Mapping[str, Any]]) -> None:
     """Print a command's result: the document with --json, else the text."""
-    from kboot.report.render_json import dumps
+    from kboot.report.document import dumps
 
     click.echo(dumps(doc()) if common.json else text())
 

@@ -37,7 +37,7 @@ def command() -> None:
 def list_command(common: Common) -> None:
     """List every profile there is, the operator's and those that come with kboot."""
     from kboot.profile.load import list_profiles
-    from kboot.report.render_json import document, plain
+    from kboot.report.document import document, plain
     from kboot.report.render_text import join, table
 
     node = open_node(common)
@@ -69,7 +69,7 @@ def list_command(common: Common) -> None:
 def show_command(common: Common, name: str, overrides: tuple[str, ...]) -> None:
     """Show a profile as boot reads it: merged, each value with its origin."""
     from kboot.profile.render import profile_to_json, profile_to_text
-    from kboot.report.render_json import document
+    from kboot.report.document import document
 
     profile = open_profile(Asked(name, overrides), open_node(common))
     show(common, lambda: profile_to_text(profile), lambda: document("profile", profile_to_json(profile)))
@@ -94,7 +94,7 @@ def check_command(common: Common, name: str, overrides: tuple[str, ...], every: 
     if every:
         _check_all(common)
         return
-    from kboot.report.render_json import document
+    from kboot.report.document import document
 
     node = open_node(common)
     asked = Asked(name, overrides)
@@ -108,7 +108,7 @@ def check_command(common: Common, name: str, overrides: tuple[str, ...], every: 
 
 def _check_all(common: Common) -> None:
     from kboot.profile.load import list_profiles
-    from kboot.report.render_json import document, plain
+    from kboot.report.document import document, plain
     from kboot.report.render_text import error_text, join
 
     found = list_profiles(open_node(common).paths)

@@ -36,7 +36,7 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
     from kboot.cli.watch import log_end, stop_on_signals, watch
 
     node = open_node(common)
-    need_this_machine(node, doing)
+    need_this_machine(node.host, doing)
     profile = open_profile(asked, node)
     stop = stop_on_signals()
     with watch(common, node, profile.name, serving=options.serve) as seen:

@@ -46,7 +46,7 @@ def command(common: Common) -> None:
 
 def find_status(node: Node) -> Mapping[str, Any]:
     """Return the status document: the daemon's answer, else of the running boot, else of the last one."""
-    from kboot.report.render_json import document
+    from kboot.report.document import document
     from kboot.report.saved import is_alive, read_boot, read_progress
 
     asked = _ask_daemon(node)
@@ -77,7 +77,7 @@ def _ask_daemon(node: Node) -> Mapping[str, Any] | None:
 
 
 def _of_running(running: RunningBoot, alive: bool) -> Mapping[str, Any]:
-    from kboot.report.render_json import document
+    from kboot.report.document import document
     from kboot.report.units import show_time
 
     died = f"its process {running.pid} ended without a report, last seen {show_time(running.updated_unix_s)}"
@@ -99,7 +99,7 @@ def _of_running(running: RunningBoot, alive: bool) -> Mapping[str, Any]:
 
 
 def _of_report(report: BootReport) -> Mapping[str, Any]:
-    from kboot.report.render_json import document, plain
+    from kboot.report.document import document, plain
     from kboot.report.units import show_seconds
 
     end = report.finished_unix_s if report.ready_unix_s is None else report.ready_unix_s

@@ -79,7 +79,8 @@ def _reports(node: Node) -> tuple[BootReport, ...]:
 
 
 def _listing(common: Common, reports: tuple[BootReport, ...]) -> str:
-    from kboot.report.render_json import boot_document, document, dumps
+    from kboot.report.document import document, dumps
+    from kboot.report.render_json import boot_document
     from kboot.report.text_timeline import history_text
 
     if not common.json:
@@ -90,7 +91,8 @@ def _listing(common: Common, reports: tuple[BootReport, ...]) -> str:
 
 def _render(kind: str, timeline: Timeline, usd_per_hour: float | None, node: Node, *, to_file: bool) -> str:
     from kboot import __version__
-    from kboot.report.render_json import dumps, timeline_document
+    from kboot.report.document import dumps
+    from kboot.report.render_json import timeline_document
     from kboot.report.render_text import no_paint
 
     match kind:

@@ -26,8 +26,9 @@ from kboot.errors import (
 from kboot.host.files import atomic_write, list_names, make_dirs, read_small, remove
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.report.document import document, plain
 from kboot.report.progress import ProgressView
-from kboot.report.render_json import boot_document, document, plain
+from kboot.report.render_json import boot_document
 from kboot.report.types import BootReport, Outcome, Span
 
 KEPT_BOOTS = 200

@@ -234,8 +234,10 @@ def _key(boot: BootReport) -> tuple[str, float]:
 
 
 def _is_good(boot: BootReport, like: BootReport) -> bool:
+    """Return whether a boot ended well and did as much: served or not, all of it or the bytes alone (no cache key)."""
     served = (boot.ready_unix_s is None) == (like.ready_unix_s is None)
-    return boot.status in ("done", "degraded") and served
+    whole = bool(boot.cache_key) == bool(like.cache_key)
+    return boot.status in ("done", "degraded") and served and whole
 
 
 def _total_s(boot: BootReport) -> float:

@@ -1,0 +1,135 @@
+"""What does any command line get from kboot: its share of the CPUs, pins, and one stable home for its kernel caches?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from kboot.cli.options import Asked, Common, Node, open_profile
+from kboot.engines.common import cache_key, cache_settings, thread_settings
+from kboot.engines.types import CacheKey, CpuPlacement, Setting
+from kboot.errors import ActionFailed
+from kboot.facts.types import GpuFacts, NodeFacts
+from kboot.profile.types import CheckpointAsk, CpuAsk, LayoutAsk, ParallelAsk, Profile
+
+UNSET = ("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND", "PYTHONDONTWRITEBYTECODE")
+"""Pins of OpenMP's own would fight those given here; without bytecode every start of an interpreter is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """How the command line will be started. cpus: empty = leave. memory_node: None = leave."""
+
+    argv: tuple[str, ...]
+    env: tuple[Setting, ...]
+    cpus: tuple[int, ...]
+    memory_node: int | None
+    key: CacheKey
+    cache_dir: str
+    notes: tuple[str, ...]
+
+
+def wrap(common: Common, asked: Asked, node: Node, words: Sequence[str], workers: int | None) -> NoReturn:
+    """Become the command line, with this node's share, pins and caches.
+
+    workers: GPU workers that the command will start; None = one for each GPU it may see, at least one.
+
+    Raises:
+        ActionFailed: there is no such program, or the CPUs or the cache folder cannot be had.
+    """
+    from kboot.apply.caches import prepare_cache
+    from kboot.facts.collect import collect
+    from kboot.host.processes import become, raise_nofile, set_memory_policy
+    from kboot.plan.types import PrepareCache
+
+    program = find_program(words[0], node.env)
+    facts = collect(node.host, node.paths)
+    profile = open_profile(asked, node) if asked.name or node.config.profile else None
+    count = workers or visible_gpus(facts.gpu, node.env)
+    plan = plan_wrap((program, *words[1:]), facts, profile.cpu if profile else CpuAsk(), count, node)
+    _say(common, plan)
+    outcome = prepare_cache(PrepareCache(plan.key, plan.cache_dir, "asked by kboot exec"))
+    if outcome.error is not None:
+        raise outcome.error
+    raise_nofile()
+    if plan.memory_node is not None and (refused := set_memory_policy(plan.memory_node)):
+        click.echo(f"kboot: memory is not bound: {refused}", err=True)
+    become(plan.argv, {s.name: s.value for s in plan.env}, plan.cpus, UNSET)
+
+
+def plan_wrap(argv: tuple[str, ...], facts: NodeFacts, ask: CpuAsk, workers: int, node: Node) -> Wrapped:
+    """Return the start of a command line on this node; one worker is pinned here, several divide it themselves."""
+    from kboot.plan.placement import place
+
+    placement = place(facts, workers, ask)
+    key = _key(Path(argv[0]).name, facts, workers)
+    cache_dir = str(node.paths.cache / key.name)
+    pinned = ask.pin and len(placement.workers) == 1
+    return Wrapped(
+        argv=argv,
+        env=settings(placement, cache_dir, node.env),
+        cpus=placement.workers[0].cpus if pinned else (),
+        memory_node=placement.workers[0].memory_node if pinned else None,
+        key=key,
+        cache_dir=cache_dir,
+        notes=placement.notes,
+    )
+
+
+def settings(placement: CpuPlacement, cache_dir: str, env: Mapping[str, str]) -> tuple[Setting, ...]:
+    """Return what is set: thread shares always, a cache's place only where the environment names none.
+
+    The Hub's folder stays where it was: it lies below XDG_CACHE_HOME by default, which moves.
+    """
+    home = env.get("HF_HOME") or f"{env.get('XDG_CACHE_HOME') or env.get('HOME', '') + '/.cache'}/huggingface"
+    hub = Setting("HF_HOME", home, "where it was before XDG_CACHE_HOME moved")
+    caches = tuple(s for s in (*cache_settings(cache_dir), hub) if not env.get(s.name))
+    return tuple(sorted((*thread_settings(placement), *caches), key=lambda s: s.name))
+
+
+def visible_gpus(gpu: GpuFacts, env: Mapping[str, str]) -> int:
+    """Return how many GPUs the command may see, at least one worker."""
+    from kboot.facts.visible import visible_devices
+
+    value = env.get("CUDA_VISIBLE_DEVICES")
+    seen = len(gpu.gpus) if value is None else len(visible_devices(value, gpu.gpus).devices)
+    return max(1, seen)
+
+
+def find_program(name: str, env: Mapping[str, str]) -> str:
+    """Return the program's path, looked for as a shell does.
+
+    Raises:
+        ActionFailed: code "command-not-found".
+    """
+    folders = [""] if "/" in name else [f or "." for f in env.get("PATH", "/usr/bin:/bin").split(":")]
+    for folder in folders:
+        path = Path(folder, name).absolute()
+        try:
+            if path.is_file() and path.stat().st_mode & 0o111:
+                return str(path)
+        except OSError:
+            continue
+    raise ActionFailed("command-not-found", f"there is no program {name!r}", where=(f"looked in {', '.join(folders)}",))
+
+
+def _key(name: str, facts: NodeFacts, workers: int) -> CacheKey:
+    """Return the caches' key: another for every program, number of workers, driver and set of packages."""
+    layout = LayoutAsk(
+        name="exec", gpu="none", gpus_per_node=0, engine="command", parallel=ParallelAsk(data=workers), command=(name,)
+    )
+    profile = Profile(name="exec", schema=1, checkpoint=CheckpointAsk(repo=f"exec/{name}"), layout=(layout,))
+    return cache_key(facts, profile, layout, re.sub(r"[^A-Za-z0-9._-]", "_", name))
+
+
+def _say(common: Common, plan: Wrapped) -> None:
+    for note in plan.notes:
+        click.echo(f"kboot: {note}", err=True)
+    if common.verbose:
+        for setting in plan.env:
+            click.echo(f"kboot: {setting.name}={setting.value} ({setting.reason})", err=True)
