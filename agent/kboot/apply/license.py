@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kboot.errors import LicenseNotAccepted
+from kboot.checkpoint import Listing
+from kboot.errors import LicenseNotAccepted, SourceError, VerificationFailed
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs, read_small
 from kboot.host.paths import Paths
 from kboot.profile.types import Profile
+from kboot.sources.types import Source
+from kboot.store.store import Store
+from kboot.store.verifier import prove
 
 SCHEMA = 1
+MAX_TERMS_BYTES = 1 << 20
 _MAX_RECORD_BYTES = 1 << 20
 
 
@@ -103,6 +108,26 @@ def require(profile: Profile, paths: Paths, text_sha256: str | None) -> LicenseS
         hint=f"read it: `kboot license show --profile {profile.name}`; "
         f"then `kboot license accept --profile {profile.name}`",
     )
+
+
+def read_terms(profile: Profile, listing: Listing, store: Store, sources: Sequence[Source]) -> bytes | None:
+    """Return the licence text of the listing's commit, proven: from this disk, else from the first source that has it.
+
+    None: the commit has no such file, or nobody delivers it.
+    """
+    file = next((f for f in listing.files if f.path == profile.license.file), None)
+    if file is None or file.size_bytes > MAX_TERMS_BYTES:
+        return None
+    text = store.read_proven(listing.repo, file, MAX_TERMS_BYTES)
+    for source in () if text is not None else sources:
+        try:
+            text = source.read(listing.repo, listing.commit, file, MAX_TERMS_BYTES)
+            prove(file, text)
+        except (SourceError, VerificationFailed):
+            text = None
+        else:
+            break
+    return text
 
 
 def record_path(profile: Profile, paths: Paths) -> Path:

@@ -37,7 +37,7 @@ from kboot.store.store import Store
 
 PhaseStatus = Literal["done", "degraded", "failed", "skipped"]
 
-_MAY_FAIL: frozenset[PhaseName] = frozenset({"tune", "warm"})
+MAY_FAIL: frozenset[PhaseName] = frozenset({"tune", "warm"})
 """Phases without which the engine still serves, only slower."""
 
 
@@ -69,6 +69,9 @@ class Ran:
     status: PhaseStatus
 
 
+_Done = tuple[tuple[Span, ...], tuple[Outcome, ...]]
+
+
 def run(phases: Sequence[Phase], tools: Tools) -> Ran:
     """Run the phases in the order that `after` gives; a failed phase leaves those that need it undone.
 
@@ -79,7 +82,7 @@ def run(phases: Sequence[Phase], tools: Tools) -> Ran:
     outcomes: list[Outcome] = []
     waiting = list(phases)
     known = {phase.name for phase in phases}
-    running: dict[Future[tuple[Span | None, tuple[Outcome, ...]]], Phase] = {}
+    running: dict[Future[_Done], Phase] = {}
     with ThreadPoolExecutor(max(1, len(phases)), thread_name_prefix="phase") as pool:
         while waiting or running:
             for phase in [p for p in waiting if all(name in status for name in p.after if name in known)]:
@@ -87,23 +90,23 @@ def run(phases: Sequence[Phase], tools: Tools) -> Ran:
                 if _blocked(phase, status) or tools.stop.is_set():
                     running[pool.submit(_leave, phase, "an earlier phase failed or kboot was stopped")] = phase
                 else:
-                    running[pool.submit(_run_phase, phase, tools)] = phase
+                    running[pool.submit(run_phase, phase, tools)] = phase
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 phase = running.pop(future)
-                span, results = future.result()
+                new_spans, results = future.result()
                 status[phase.name] = _status_of(phase.name, results)
                 outcomes.extend(results)
-                spans.extend([span] if span else [])
+                spans.extend(new_spans)
     return Ran(tuple(sorted(spans, key=lambda s: s.start_unix_s)), tuple(outcomes), _overall(status))
 
 
 def _blocked(phase: Phase, status: dict[PhaseName, PhaseStatus]) -> bool:
-    return any(status.get(name) in ("failed", "skipped") and name not in _MAY_FAIL for name in phase.after)
+    return any(status.get(name) in ("failed", "skipped") and name not in MAY_FAIL for name in phase.after)
 
 
 def _status_of(name: PhaseName, results: Sequence[Outcome]) -> PhaseStatus:
     if any(o.status == "failed" for o in results):
-        return "degraded" if name in _MAY_FAIL else "failed"
+        return "degraded" if name in MAY_FAIL else "failed"
     return "skipped" if results and all(o.status == "skipped" for o in results) else "done"
 
 
@@ -112,13 +115,14 @@ def _overall(status: dict[PhaseName, PhaseStatus]) -> PhaseStatus:
     return "failed" if found & {"failed", "skipped"} else "degraded" if "degraded" in found else "done"
 
 
-def _leave(phase: Phase, why: str) -> tuple[Span | None, tuple[Outcome, ...]]:
-    return None, tuple(skipped(phase.name, action, why) for action in phase.actions)
+def _leave(phase: Phase, why: str) -> _Done:
+    return (), tuple(skipped(phase.name, action, why) for action in phase.actions)
 
 
-def _run_phase(phase: Phase, tools: Tools) -> tuple[Span | None, tuple[Outcome, ...]]:
+def run_phase(phase: Phase, tools: Tools) -> _Done:
+    """Run one phase; its outcomes stand in the order of its actions, and it has a span if it had work."""
     if not phase.actions:
-        return None, ()
+        return (), ()
     started_unix_s, clock_s = unix_s(), monotonic_s()
     tools.emit(PhaseStarted(phase.name, len(phase.actions), bytes_of(phase)))
     results = _execute(phase, tools)
@@ -127,7 +131,7 @@ def _run_phase(phase: Phase, tools: Tools) -> tuple[Span | None, tuple[Outcome, 
     status = _status_of(phase.name, results)
     tools.emit(PhaseFinished(phase.name, status, seconds, done_bytes))
     span = Span(phase.name, "kboot", started_unix_s, started_unix_s + seconds, done_bytes, status)
-    return span, results
+    return (span,), results
 
 
 def bytes_of(phase: Phase) -> int:

@@ -16,6 +16,9 @@ HOST_BYTES_PER_WORKER = 4 * GIB
 """Host memory of one GPU worker with its front ends: 2.2 + 1 + 1 GiB (vLLM 0.26.0, 2x H200, recorded boot)."""
 
 
+_HINT_DISK = "free space, or point state_dir in kboot.toml at a larger disk"
+
+
 @dataclass(frozen=True, slots=True)
 class FitLine:
     """One resource. fits None: not readable, and unknown is not yes. have_bytes: free now, for this user."""
@@ -69,7 +72,7 @@ def fit_node(
     weights_bytes: of the whole model; this node's GPUs hold an even share. missing_bytes: still to fetch to the state
     folder (CheckpointFacts.missing_bytes).
     """
-    disk = _disk(facts.mounts, missing_bytes)
+    disk = fit_disk(facts.mounts, missing_bytes)
     if layout.gpus_per_node == 0:
         return FitVerdict(layout.name, (_ram(facts.memory, weights_bytes, "weights in host memory"), disk))
     rooms = [_room(gpu, facts.memory) for gpu in chosen_gpus(facts, layout, node_classes)]
@@ -92,7 +95,7 @@ def node_does_not_fit(verdict: FitVerdict, fitting: Sequence[FitRow] = ()) -> Do
     hints = {
         "gpu": holders or (f"nearest that fit: {'; '.join(nearest)}" if nearest else "take a layout with more GPUs"),
         "ram": "free memory, or raise the memory limit of the service",
-        "disk": "free space, or point state_dir in kboot.toml at a larger disk",
+        "disk": _HINT_DISK,
     }
     return DoesNotFit(
         "gpu-memory-too-small" if gpu_short else f"{verdict.short[0].what}-too-small",
@@ -100,6 +103,11 @@ def node_does_not_fit(verdict: FitVerdict, fitting: Sequence[FitRow] = ()) -> Do
         where=tuple(others),
         hint="; ".join(hints[line.what] for line in verdict.short),
     )
+
+
+def disk_does_not_fit(line: FitLine) -> DoesNotFit:
+    """Build the error for a disk that is too small for what is still to be fetched."""
+    return DoesNotFit("disk-too-small", f"the checkpoint does not fit this disk: {line.text}", hint=_HINT_DISK)
 
 
 def _room(gpu: Gpu, memory: MemoryFacts) -> _Room:
@@ -163,7 +171,8 @@ def _ram(memory: MemoryFacts, need: int, what: str) -> FitLine:
     return FitLine("ram", have >= need, need, have, text)
 
 
-def _disk(mounts: Sequence[Mount], missing_bytes: int) -> FitLine:
+def fit_disk(mounts: Sequence[Mount], missing_bytes: int) -> FitLine:
+    """Compare what is still to be fetched with what is free for the state folder."""
     state = next((m for m in mounts if m.role == "state"), None)
     if missing_bytes == 0:
         free = state.free_bytes if state else None

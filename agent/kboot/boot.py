@@ -1,0 +1,320 @@
+"""One boot, from what is asked to what was done: facts → plan → apply → report."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kboot import __version__
+from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
+from kboot.apply.license import read_terms, require
+from kboot.apply.outcome import skipped
+from kboot.apply.run import MAY_FAIL, Ran, Tools, run
+from kboot.checkpoint import CheckpointFacts
+from kboot.engines import engine as engine_named
+from kboot.errors import KbootError
+from kboot.events import Emit
+from kboot.facts.checkpoint import checkpoint_facts, listing_with_residency, read_checkpoint
+from kboot.facts.collect import collect
+from kboot.facts.engine import collect_engine
+from kboot.facts.memory import collect_memory
+from kboot.facts.os import collect_os
+from kboot.facts.storage import collect_storage
+from kboot.facts.types import MemoryFacts, NodeFacts
+from kboot.handoff import HandoffRecord, differences, outdated, record_of
+from kboot.host.clock import unix_s
+from kboot.host.files import lock_file, make_dirs
+from kboot.host.paths import Paths
+from kboot.host.types import Host
+from kboot.plan.fetch import plan_bytes, warm_budget_bytes
+from kboot.plan.fit import weight_bytes
+from kboot.plan.fit_node import disk_does_not_fit, fit_disk, fit_node, node_does_not_fit
+from kboot.plan.layout import choose_layout
+from kboot.plan.make import PlanAsk, choose, choose_phases, make_plan, with_handoff
+from kboot.plan.types import Phase, PhaseName, Plan, WriteHandoff
+from kboot.profile.load import load_node_classes
+from kboot.profile.types import LayoutAsk, NodeClass, Profile
+from kboot.report.claim import verify_claim
+from kboot.report.saved import save_report
+from kboot.report.types import BootReport, BootStatus, Outcome
+from kboot.sources import open_sources
+from kboot.sources.types import Source
+from kboot.store.store import Store
+
+_BYTES: frozenset[PhaseName] = frozenset({"fetch", "verify", "publish", "warm"})
+_LOCK_WAIT_S = 2.0
+_LICENSE_LIMIT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BootOptions:
+    """What one run is asked beyond the profile.
+
+    serve: start the engine and wait until it answers. exit_when_ready: stop it again then (a smoke test).
+    offline: ask no source. only, skip: phases. gpu: plan for this class in place of the node's.
+    token_file: Hub token of the node's configuration; empty = the environment's.
+    """
+
+    serve: bool = False
+    exit_when_ready: bool = False
+    offline: bool = False
+    skip: frozenset[PhaseName] = frozenset()
+    only: frozenset[PhaseName] = frozenset()
+    gpu: str | None = None
+    node_rank: int = 0
+    head_address: str = "127.0.0.1"
+    token_file: str = ""
+
+    @property
+    def bytes_only(self) -> bool:
+        """Return whether the run is about the checkpoint alone, so that it needs no layout, engine or GPU."""
+        return bool(self.only) and self.only <= _BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything a boot knows before it changes anything."""
+
+    facts: NodeFacts
+    checkpoint: CheckpointFacts
+    plan: Plan
+    store: Store
+    sources: tuple[Source, ...]
+
+
+def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Prepared:
+    """Collect facts, side by side with the listing, and make the plan; changes nothing but kboot's own records.
+
+    Raises:
+        KbootError: a source, a fact, the fit or the licence stands in the way.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="facts") as pool:
+        reading = pool.submit(_read_facts, profile, host, paths)
+        store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit)
+        facts = reading.result()
+    classes = load_node_classes(paths)
+    layout = choose_layout(profile, facts, classes, options.gpu)
+    facts = _with_engine(facts, layout, host)
+    _require_license(profile, checkpoint, store, sources, paths)
+    _require_fit(facts, layout, checkpoint, classes)
+    ask = PlanAsk(
+        model_path=str(paths.models / profile.name),
+        cache_root=str(paths.cache),
+        may_tune=host.live and host.uid() == 0,
+        serve=options.serve,
+        node_rank=options.node_rank,
+        head_address=options.head_address,
+    )
+    plan = make_plan(facts, checkpoint, profile, layout, engine_named(layout.engine), ask)
+    plan = with_handoff(plan, _why_new_record(plan, facts, profile, checkpoint, host, paths))
+    plan = choose_phases(plan, options.only, options.skip)
+    return Prepared(facts, checkpoint, plan, store, sources)
+
+
+def _read_facts(profile: Profile, host: Host, paths: Paths) -> NodeFacts:
+    return collect(host, paths, profile.layout[0].engine, tune_paths=tuple(sorted(profile.tune.settings)))
+
+
+def _read_bytes(
+    profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit
+) -> tuple[Store, tuple[Source, ...], CheckpointFacts]:
+    store = Store(paths, emit)
+    sources = open_sources(profile.checkpoint, profile.fetch, host.environ(), options.token_file)
+    checkpoint = read_checkpoint(profile, store, sources, offline=options.offline, emit=emit)
+    return store, sources, listing_with_residency(checkpoint, store)
+
+
+def _with_engine(facts: NodeFacts, layout: LayoutAsk, host: Host) -> NodeFacts:
+    """Return facts of the engine that the layout names; they were read for the profile's first layout."""
+    if facts.engine.name == layout.engine:
+        return facts
+    engine, gaps = collect_engine(host, layout.engine, None)
+    return replace(facts, engine=engine, gaps=(*facts.gaps, *gaps))
+
+
+def _require_license(
+    profile: Profile, checkpoint: CheckpointFacts, store: Store, sources: Sequence[Source], paths: Paths
+) -> None:
+    if profile.license.accept_required:
+        text = read_terms(profile, checkpoint.listing, store, sources)
+        require(profile, paths, None if text is None else hashlib.sha256(text).hexdigest())
+
+
+def _require_fit(
+    facts: NodeFacts, layout: LayoutAsk, checkpoint: CheckpointFacts, classes: Sequence[NodeClass]
+) -> None:
+    """Refuse before the first byte what cannot fit; what could not be read is a warning, not a refusal."""
+    weights = weight_bytes((f.path, f.size_bytes) for f in checkpoint.listing.files)
+    verdict = fit_node(facts, layout, weights or 0, classes, checkpoint.missing_bytes)
+    if verdict.fits is False:
+        raise node_does_not_fit(verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What `run` needs, for a whole boot or for the bytes alone. prepared: None for the bytes alone."""
+
+    profile: Profile
+    checkpoint: CheckpointFacts
+    phases: tuple[Phase, ...]
+    store: Store
+    sources: tuple[Source, ...]
+    memory: MemoryFacts
+    boot_id: str
+    kernel_start_unix_s: float | None
+    warnings: tuple[str, ...]
+    prepared: Prepared | None = None
+
+
+def _why_new_record(
+    plan: Plan, facts: NodeFacts, profile: Profile, checkpoint: CheckpointFacts, host: Host, paths: Paths
+) -> tuple[str, ...]:
+    """Return why the hand-off record must be written; () when the one that is there says and finds the same."""
+    if any(action for phase in plan.phases if phase.name not in MAY_FAIL | {"serve"} for action in phase.actions):
+        return ("files or caches change in this boot",)
+    try:
+        old = read_handoff(paths)
+        new = _record(plan, facts.os.boot_id, profile, checkpoint, "")
+        return (*outdated(old, new), *differences(old, observe(old, host, profile.digest)))
+    except KbootError as exc:
+        return (exc.message,)
+
+
+def _record(plan: Plan, boot_id: str, profile: Profile, checkpoint: CheckpointFacts, claim: str) -> HandoffRecord:
+    return record_of(
+        plan,
+        boot_id=boot_id,
+        profile_digest=profile.digest,
+        files=mark_files(Path(plan.model_path), (f.path for f in checkpoint.listing.files)),
+        verified_unix_s=min((f.verified_unix_s or 0.0 for f in checkpoint.files), default=0.0),
+        verify_claim=claim,
+        kboot_version=__version__,
+        created_unix_s=unix_s(),
+    )
+
+
+def _write_record(action: WriteHandoff, job: Job, paths: Paths, started_unix_s: float) -> Outcome:
+    """Write the record from what is on disk now: the files' identities are those after fetch and verify."""
+    if job.prepared is None:
+        raise ValueError("a run about the bytes alone has no hand-off")
+    after = checkpoint_facts(job.checkpoint.listing, job.store, job.profile.name)
+    claim = verify_claim(after, started_unix_s)
+    try:
+        record = _record(job.prepared.plan, job.boot_id, job.profile, after, claim)
+    except KbootError as exc:
+        return replace(skipped("handoff", action, action.reason), status="failed", error=exc)
+    return write_handoff(action, record, paths)
+
+
+def boot(
+    profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event
+) -> BootReport:
+    """Prepare this node, serve if asked, and keep the report.
+
+    What fails on the way is in the report (status failed, its first cause as `error`). When serving, the call returns
+    after the engine was stopped, or when it died.
+
+    Raises:
+        KbootError: nothing could be started: a source, a fact, the fit or the licence stands in the way.
+    """
+    started_unix_s = unix_s()
+    make_dirs(paths.runtime)
+    with lock_file(paths.runtime / "boot.lock", _LOCK_WAIT_S):
+        job = _job(profile, host, paths, options, emit)
+        ran = run(job.phases, tools_of(job, host, paths, emit, stop))
+        report = _report(job, ran, started_unix_s, stop)
+    if job.prepared is not None and options.serve and report.status in ("done", "degraded"):
+        report = serve(job.prepared, report, paths, options, emit, stop)
+    save_report(report, paths)
+    return report
+
+
+def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Job:
+    if options.bytes_only:
+        return bytes_job(profile, host, paths, options, emit)
+    prepared = prepare(profile, host, paths, options, emit)
+    plan, facts = prepared.plan, prepared.facts
+    return Job(
+        profile,
+        prepared.checkpoint,
+        tuple(p for p in plan.phases if p.name != "serve"),
+        prepared.store,
+        prepared.sources,
+        facts.memory,
+        facts.os.boot_id,
+        facts.os.boot_unix_s,
+        plan.warnings,
+        prepared,
+    )
+
+
+def bytes_job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Job:
+    """Return what is to be done about the checkpoint alone.
+
+    Raises:
+        KbootError: a source or the disk stands in the way.
+    """
+    store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit)
+    mounts, _ = collect_storage(host, paths)
+    disk = fit_disk(mounts, checkpoint.missing_bytes)
+    if disk.fits is False:
+        raise disk_does_not_fit(disk)
+    memory, _ = collect_memory(host)
+    os, _ = collect_os(host)
+    phases = plan_bytes(checkpoint, profile.verify.mode, profile.warm, memory, str(paths.models / profile.name))
+    phases = choose(phases, options.only, options.skip)
+    return Job(profile, checkpoint, phases, store, sources, memory, os.boot_id, os.boot_unix_s, ())
+
+
+def tools_of(job: Job, host: Host, paths: Paths, emit: Emit, stop: threading.Event) -> Tools:
+    """Return what the executors of a job work with."""
+    started_unix_s = unix_s()
+    return Tools(
+        profile=job.profile,
+        listing=job.checkpoint.listing,
+        store=job.store,
+        sources=job.sources,
+        cpus=len(host.affinity()),
+        warm_budget_bytes=warm_budget_bytes(job.profile.warm, job.memory),
+        write_handoff=lambda action: _write_record(action, job, paths, started_unix_s),
+        emit=emit,
+        stop=stop,
+    )
+
+
+def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) -> BootReport:
+    after = checkpoint_facts(job.checkpoint.listing, job.store, job.profile.name)
+    status: BootStatus = "failed" if ran.status == "skipped" else ran.status
+    return BootReport(
+        boot_id=job.boot_id,
+        profile=job.profile.name,
+        commit=job.checkpoint.listing.commit,
+        status="interrupted" if stop.is_set() and status == "failed" else status,
+        started_unix_s=started_unix_s,
+        finished_unix_s=unix_s(),
+        kernel_start_unix_s=job.kernel_start_unix_s,
+        ready_unix_s=None,
+        verify_mode=job.profile.verify.mode,
+        verify_claim=verify_claim(after, started_unix_s, _structures(ran.outcomes)),
+        cache_key=job.prepared.plan.cache_key.name if job.prepared else "",
+        spans=ran.spans,
+        outcomes=ran.outcomes,
+        warnings=job.warnings,
+        error=_first_cause(ran.outcomes),
+    )
+
+
+def _structures(outcomes: Sequence[Outcome]) -> int:
+    """Return how many files had their structure looked at, and no more than that."""
+    return sum(o.phase == "verify" and o.status != "failed" and o.size_bytes == 0 for o in outcomes)
+
+
+def _first_cause(outcomes: Sequence[Outcome]) -> KbootError | None:
+    """Return the error that stopped the boot; one that only made it slower where nothing stopped it."""
+    failed = [o for o in outcomes if o.error is not None]
+    stopped = [o for o in failed if o.phase not in MAY_FAIL]
+    return (stopped or failed)[0].error if failed else None

@@ -1,0 +1,30 @@
+"""How far does a proof of the checkpoint go? One sentence that never says more than was done. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kboot.checkpoint import CheckpointFacts
+
+
+def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 0) -> str:
+    """Say what is known of the files on disk and since when.
+
+    after: the checkpoint as it is now. since_unix_s: when this run began: what was hashed later was hashed by it.
+    structures: files whose structure alone was looked at in this run.
+    """
+    total = len(after.files)
+    proven = [f for f in after.files if f.state == "verified"]
+    if len(proven) < total:
+        return f"{len(proven)} of {total} files are proven against the pinned commit"
+    moments = [f.verified_unix_s or 0.0 for f in proven]
+    earlier = [moment for moment in moments if moment < since_unix_s]
+    parts = []
+    if len(earlier) < total:
+        parts.append(f"{total - len(earlier)} of {total} files hashed in this run")
+    if earlier:
+        since = datetime.fromtimestamp(min(earlier), UTC).strftime("%Y-%m-%d %H:%M UTC")
+        parts.append(f"{len(earlier)} of {total} files unchanged since they were hashed, the oldest {since}")
+    if structures:
+        parts.append(f"structure of {structures} files looked at")
+    return "; ".join(parts)
