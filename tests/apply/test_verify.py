@@ -175,6 +175,7 @@ def test_a_missing_shard_fails_in_every_mode(copied: Node, mode: VerifyMode) -> 
     copied.blob(THIRD).unlink()
 
     assert "file-missing" == copied.codes(mode)[THIRD]
+    assert (["index.shards_missing"] if mode != "ledger" else []) == copied.notices()
 
 
 def test_an_empty_file_is_right_where_the_listing_says_so(tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def test_a_small_file_is_read_only_when_it_is_what_the_commit_lists(store: Store
     assert store.read_proven(LISTING.repo, config, 3) is None
 
 
-def test_orphans_of_killed_downloads_are_swept(store: Store) -> None:
+def test_orphans_of_killed_downloads_are_swept(store: Store, told: list[Event]) -> None:
     """B014: three parts without an owner, 600 bytes; blobs, kboot's own parts and foreign names stay."""
     blobs = store.folder(fake.REPO).blobs
     blobs.mkdir(parents=True)
@@ -267,6 +267,7 @@ def test_orphans_of_killed_downloads_are_swept(store: Store) -> None:
         (blobs / name).write_bytes(b"x" * size)
 
     assert 600 == store.sweep(fake.REPO)
+    assert ["parts.swept"] == [e.event for e in told if isinstance(e, Notice)]
     assert sorted(kept) == sorted(path.name for path in blobs.iterdir())
     assert 0 == store.sweep(fake.REPO)
 

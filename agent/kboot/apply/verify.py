@@ -214,10 +214,14 @@ def _check_index(job: _Job) -> Mapping[str, VerificationFailed]:
     if data is None:
         return {}
     try:
-        findings = structure.check_index(structure.parse_index(data), job.headers)
+        index = structure.parse_index(data)
     except structure.NotValid as exc:
         job.emit(Notice("index.not_valid", f"the weight index is not compared with the shards: {exc}"))
         return {}
+    whole = {path for path, local in job.local_of.items() if local.state in ("verified", "present")}
+    if lost := structure.missing_shards(index, whole):
+        job.emit(Notice("index.shards_missing", f"not whole on this disk, the index names them: {', '.join(lost)}"))
+    findings = structure.check_index(index, job.headers)
     for severity in ("warn", "error"):
         if texts := [f"{f.shard}: {f.text}" for f in findings if f.severity == severity]:
             more = f" (and {len(texts) - 1} more like it)" if len(texts) > 1 else ""

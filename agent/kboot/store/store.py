@@ -294,7 +294,10 @@ class Store:
             remove(blobs / (part + JOURNAL_SUFFIX))
         orphans = [name for name in names if _ORPHAN.fullmatch(name)]
         held = open_in(blobs) if orphans else frozenset()
-        return sum(self._sweep(blobs / name) for name in orphans if name not in held)
+        won = sum(self._sweep(blobs / name) for name in orphans if name not in held)
+        if won:
+            self._emit(Notice("parts.swept", f"{won} bytes of killed downloads were removed from {blobs}"))
+        return won
 
     def _sweep(self, orphan: Path) -> int:
         try:
