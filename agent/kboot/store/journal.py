@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kboot.checkpoint import RemoteFile
@@ -56,11 +56,25 @@ def encode(record: Record) -> bytes:
     """Return the slot's page. Ranges that do not fit are left out, last first: they will be fetched again."""
     ranges = record.ranges
     while True:
-        body = json.dumps({"v": _VERSION, **asdict(record), "ranges": ranges}, separators=(",", ":")).encode()
+        body = json.dumps(_fields(record, ranges), separators=(",", ":")).encode()
         page = b"%08x %s\n" % (zlib.crc32(body), body)
         if len(page) <= _SLOT_BYTES:
             return page.ljust(_SLOT_BYTES, b"\0")
         ranges = ranges[: max(0, min(len(ranges) - 1, len(ranges) * _SLOT_BYTES // len(page)))]
+
+
+def _fields(record: Record, ranges: Ranges) -> dict[str, object]:
+    return {
+        "v": _VERSION,
+        "seq": record.seq,
+        "boot_id": record.boot_id,
+        "blob_id": record.blob_id,
+        "size_bytes": record.size_bytes,
+        "inode": record.inode,
+        "ranges": ranges,
+        "hashed_bytes": record.hashed_bytes,
+        "digest": record.digest,
+    }
 
 
 def decode(page: bytes) -> Record | None:

@@ -103,6 +103,7 @@ class Partial:
         self._blocks.write(buffer[:size_bytes], offset)
         end = offset + size_bytes
         with self._lock:
+            beyond_gap = offset > prefix(self._written)
             self._written = add(self._written, offset, end)
             self._unsynced_bytes += size_bytes
         if self._hash_lock.acquire(blocking=False):
@@ -113,8 +114,8 @@ class Partial:
                 self._catch_up(buffer, _CATCH_UP_BYTES)
             finally:
                 self._hash_lock.release()
-        # A first write that is not at the front must be noted: without a journal a length means "written from 0".
-        if end // _NOTE_BYTES != offset // _NOTE_BYTES or (offset and not self._journal.begun):
+        # A write beyond a gap must be noted: without a journal a length means "written from the start".
+        if end // _NOTE_BYTES != offset // _NOTE_BYTES or (beyond_gap and not self._journal.begun):
             self._note()
         if end // WINDOW_BYTES != offset // WINDOW_BYTES:
             self._push(end // WINDOW_BYTES)

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from kboot.errors import KbootError
+from kboot.host.blocks import BlockFile, boot_id
+
+
+def test_writes_and_reads_at_offsets(tmp_path: Path) -> None:
+    """Bytes land where they were put; reading beyond the end gives fewer."""
+    with BlockFile(tmp_path / "f") as blocks:
+        blocks.write(memoryview(b"world"), 6)
+        blocks.write(memoryview(b"hello "), 0)
+        blocks.push(0, 11)
+        blocks.settle(0, 11)
+        blocks.sync()
+        buffer = memoryview(bytearray(20))
+        n = blocks.read_into(buffer, 0)
+
+    assert b"hello world" == bytes(buffer[:n])
+
+
+def test_reserved_room_does_not_count_as_written(tmp_path: Path) -> None:
+    """The length says how far bytes were written, whatever is reserved beyond."""
+    with BlockFile(tmp_path / "f") as blocks:
+        reserved = blocks.reserve(1 << 20)
+        blocks.write(memoryview(b"x"), 9)
+
+        assert 10 == blocks.size_bytes
+        assert not reserved or blocks.taken_bytes >= 1 << 20
+        blocks.truncate(10)
+        assert 1 << 20 > blocks.taken_bytes
+
+
+def test_room_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """Reserving more than any file may have says what was wanted and where."""
+    with BlockFile(tmp_path / "f") as blocks, pytest.raises(KbootError) as caught:
+        blocks.reserve(1 << 62)
+
+    assert str(1 << 62) in caught.value.message
+    assert (str(tmp_path / "f"),) == caught.value.where
+
+
+def test_a_lock_is_one_holders(tmp_path: Path) -> None:
+    """While one open file has the lock another gets none; closing frees it."""
+    with BlockFile(tmp_path / "f") as one, BlockFile(tmp_path / "f") as other:
+        assert one.try_lock()
+        assert not other.try_lock()
+        one.close()
+        assert other.try_lock()
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    """A symbolic link under the partial's name is refused: it could lead anywhere."""
+    (tmp_path / "f").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(KbootError):
+        BlockFile(tmp_path / "f")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_boot_id_is_the_kernels() -> None:
+    """The same kernel gives the same id."""
+    assert boot_id() == boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
