@@ -194,7 +194,7 @@ class TestSpawn:
         """Both streams of two runs stand in one log, oldest first; the last status is kept."""
         log = tmp_path / "engine.log"
         for word in ("one", "two"):
-            child = spawn(program(f"import sys; print('{word}'); sys.exit(3)"), dict(os.environ), log)
+            child = spawn(program(f"import sys; print('{word}'); sys.exit(3)"), {}, log)
             children.append(child)
             assert 3 == child.wait(60)
 
@@ -203,7 +203,7 @@ class TestSpawn:
 
     def test_it_leads_its_own_session(self, tmp_path: Path, children: list[Child]) -> None:
         """Ctrl-C on the terminal reaches kboot alone, which then stops the engine in order."""
-        child = spawn(program("import time; time.sleep(600)"), dict(os.environ), tmp_path / "log")
+        child = spawn(program("import time; time.sleep(600)"), {}, tmp_path / "log")
         children.append(child)
 
         assert child.pid == os.getsid(child.pid) == os.getpgid(child.pid)
@@ -255,7 +255,7 @@ class TestStopTree:
                 print(os.getpid(), worker.pid, flush=True)
                 time.sleep(600)
             """),
-            dict(os.environ),
+            {},
             log,
         )
         children.append(child)
@@ -275,7 +275,7 @@ class TestStopTree:
                 print(os.getpid(), flush=True)
                 time.sleep(600)
             """),
-            dict(os.environ),
+            {},
             log,
         )
         children.append(child)
@@ -299,7 +299,7 @@ class TestStopTree:
                 print(os.getpid(), far.pid, orphan, flush=True)
                 time.sleep(600)
             """),
-            dict(os.environ),
+            {},
             log,
         )
         children.append(child)

@@ -81,7 +81,7 @@ class Launch:
     worker_titles: regular expressions of its workers' process titles.
     """
 
-    engine: str
+    engine: EngineName
     argv: tuple[str, ...]
     env: tuple[Setting, ...]
     unset: tuple[str, ...]

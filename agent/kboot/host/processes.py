@@ -123,7 +123,7 @@ class Child:
 def spawn(argv: Sequence[str], env: Mapping[str, str], log_path: Path, die_with_parent: bool = True) -> Child:
     """Start a program in a session of its own, its output appended to a log file, its stdin closed.
 
-    env: the whole environment. die_with_parent: the kernel sends it SIGTERM when this process ends in any way.
+    env: set on top of this process's. die_with_parent: the kernel sends it SIGTERM when this process ends in any way.
 
     Raises:
         ActionFailed: it cannot be started, or the log cannot be written.
@@ -145,7 +145,7 @@ def _popen(argv: Sequence[str], env: Mapping[str, str], log_fd: int, die_with_pa
             stdin=subprocess.DEVNULL,
             stdout=log_fd,
             stderr=log_fd,
-            env=dict(env),
+            env={**os.environ, **env},
             start_new_session=True,
         )
 
