@@ -41,6 +41,7 @@ from kboot.profile.types import LayoutAsk, NodeClass, Profile
 from kboot.report.claim import verify_claim
 from kboot.report.saved import save_report
 from kboot.report.types import BootReport, BootStatus, Outcome
+from kboot.serving import OnReady, Serving, serve
 from kboot.sources import open_sources
 from kboot.sources.types import Source
 from kboot.store.store import Store
@@ -210,10 +211,20 @@ def _write_record(action: WriteHandoff, job: Job, paths: Paths, started_unix_s: 
     return write_handoff(action, record, paths)
 
 
+def _nothing(_: BootReport) -> None:
+    """Do nothing when the engine answers."""
+
+
 def boot(
-    profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event
+    profile: Profile,
+    host: Host,
+    paths: Paths,
+    options: BootOptions,
+    emit: Emit,
+    stop: threading.Event,
+    on_ready: OnReady = _nothing,
 ) -> BootReport:
-    """Prepare this node, serve if asked, and keep the report.
+    """Prepare this node, serve if asked, and keep the report. on_ready: given the report when the engine answers.
 
     What fails on the way is in the report (status failed, its first cause as `error`). When serving, the call returns
     after the engine was stopped, or when it died.
@@ -227,8 +238,9 @@ def boot(
         job = _job(profile, host, paths, options, emit)
         ran = run(job.phases, tools_of(job, host, paths, emit, stop))
         report = _report(job, ran, started_unix_s, stop)
-    if job.prepared is not None and options.serve and report.status in ("done", "degraded"):
-        report = serve(job.prepared, report, paths, options, emit, stop)
+    if job.prepared is not None and options.serve and report.status in ("done", "degraded") and not stop.is_set():
+        serving = Serving(job.prepared.plan, profile.serve, paths, options.exit_when_ready, on_ready)
+        report = serve(serving, report, emit, stop)
     save_report(report, paths)
     return report
 

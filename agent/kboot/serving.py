@@ -1,0 +1,111 @@
+"""Serves in the foreground what a boot has prepared: start the engine, see it answer, follow it, stop it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kboot.apply.caches import mark_complete
+from kboot.apply.serve import Answers, RunningEngine, start_engine
+from kboot.errors import KbootError, NotReady
+from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
+from kboot.host.clock import unix_s
+from kboot.host.paths import Paths
+from kboot.plan.types import Plan, StartEngine, describe
+from kboot.profile.types import ServeAsk
+from kboot.report.saved import save_report
+from kboot.report.types import BootReport, Outcome, Span
+
+EXEC_ARGV = (sys.executable, "-m", "kboot", "exec")
+"""How this kboot becomes the engine: the same interpreter and environment, the record of this node."""
+
+OnReady = Callable[[BootReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What serving needs besides the plan. exit_when_ready: stop the engine again as soon as it answers."""
+
+    plan: Plan
+    ask: ServeAsk
+    paths: Paths
+    exit_when_ready: bool
+    on_ready: OnReady
+
+
+def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Event) -> BootReport:
+    """Start the engine and stay until it is stopped or ends by itself; return the report of the whole boot.
+
+    Nothing of the engine is left running when this returns or raises. The kernel cache is marked complete, and the
+    report saved and given to on_ready, when the engine answers.
+    """
+    action = next(a for p in serving.plan.phases for a in p.actions if isinstance(a, StartEngine))
+    emit(PhaseStarted("serve", 1, 0))
+    started_unix_s = unix_s()
+    try:
+        running = start_engine(action, serving.paths, emit, stop, EXEC_ARGV, serving.ask.probe)
+    except KbootError as exc:
+        emit(PhaseFinished("serve", "failed", unix_s() - started_unix_s, 0))
+        return _failed(prepared, action, started_unix_s, exc, interrupted=stop.is_set())
+    try:
+        ready = _ready(prepared, action, running)
+        emit(PhaseFinished("serve", "done", running.ready_unix_s - started_unix_s, 0))
+        emit(Notice("engine.answered", _words(running.answers)))
+        mark_complete(serving.plan.cache_dir)
+        save_report(ready, serving.paths)
+        serving.on_ready(ready)
+        status = None if serving.exit_when_ready else running.wait(stop)
+    finally:
+        obeyed = running.stop(serving.ask.stop_timeout_s)
+    if status is not None:
+        return replace(ready, status="failed", finished_unix_s=unix_s(), error=_ended(running, status))
+    emit(Notice("engine.stopped", "the engine has stopped" if obeyed else "the engine had to be killed"))
+    return ready
+
+
+def _ready(prepared: BootReport, action: StartEngine, running: RunningEngine) -> BootReport:
+    took_s = running.ready_unix_s - running.started_unix_s
+    span = Span("serve", "kboot", running.started_unix_s, running.ready_unix_s, detail="until the engine answered")
+    outcome = Outcome("serve", describe(action), action.reason, "done", running.started_unix_s, took_s)
+    return replace(
+        prepared,
+        finished_unix_s=running.ready_unix_s,
+        ready_unix_s=running.ready_unix_s,
+        spans=(*prepared.spans, span, *running.spans()),
+        outcomes=(*prepared.outcomes, replace(outcome, after=_words(running.answers))),
+    )
+
+
+def _failed(
+    prepared: BootReport, action: StartEngine, started_unix_s: float, error: KbootError, *, interrupted: bool
+) -> BootReport:
+    now = unix_s()
+    outcome = Outcome("serve", describe(action), action.reason, "failed", started_unix_s, now - started_unix_s)
+    return replace(
+        prepared,
+        status="interrupted" if interrupted else "failed",
+        finished_unix_s=now,
+        spans=(*prepared.spans, Span("serve", "kboot", started_unix_s, now, status="failed")),
+        outcomes=(*prepared.outcomes, replace(outcome, error=error)),
+        error=error,
+    )
+
+
+def _words(answers: Answers) -> str:
+    parts = [] if answers.health is None else [f"/health {answers.health}"]
+    parts += [f"serves {', '.join(answers.models)}"] if answers.models else []
+    parts += [] if answers.completion is None else [f"completion {answers.completion!r}"]
+    return ", ".join(parts) or "its log says it is ready"
+
+
+def _ended(running: RunningEngine, status: int) -> NotReady:
+    how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+    failure = running.reader.failure()
+    return NotReady(
+        "engine-ended",
+        f"{running.launch.engine} {how} while it was serving" + (f": {failure.text}" if failure else ""),
+        where=(str(running.child.log_path),),
+        hint=f"read its last lines: `tail {running.child.log_path}`",
+    )
