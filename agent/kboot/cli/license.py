@@ -17,13 +17,11 @@ from kboot.cli.options import (
     profile_options,
     show,
 )
-from kboot.errors import ActionFailed, ExitStatus, SourceError
+from kboot.errors import ExitStatus, SourceError
 
 if TYPE_CHECKING:
     from kboot.apply.license import LicenseState
     from kboot.profile.types import Profile
-
-_LIMIT_BYTES = 4 << 20
 
 
 @click.group("license")
@@ -116,47 +114,36 @@ def accept_command(common: Common, asked: Asked, who: str, offline: bool) -> Non
 
 def on_this_disk(profile: Profile, node: Node) -> tuple[bytes | None, str]:
     """Return the licence text and its commit as this disk has them, proven; None and "" where it has not."""
+    from kboot.apply.license import read_terms
     from kboot.store.store import Store
 
     store = Store(node.paths, lambda _event: None)
     listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
-    if listing is None:
-        return None, ""
-    file = next((f for f in listing.files if f.path == profile.license.file), None)
-    return (None if file is None else store.read_proven(listing.repo, file, _LIMIT_BYTES)), listing.commit
+    return (None, "") if listing is None else (read_terms(profile, listing, store, ()), listing.commit)
 
 
 def find_text(profile: Profile, node: Node, *, offline: bool) -> tuple[bytes, str]:
-    """Return the licence text and its commit, from this disk or else from the trusted source, proven.
+    """Return the licence text and its commit, proven, from where boot would have it.
 
     Raises:
-        ActionFailed: the commit has no such file. SourceError: it cannot be had.
+        SourceError: it cannot be had. KbootError: what reading the listing raises.
     """
-    text, commit = on_this_disk(profile, node)
-    if text is not None:
-        return text, commit
-    if offline:
+    from kboot.apply.license import read_terms
+    from kboot.facts.checkpoint import read_checkpoint
+    from kboot.sources import open_sources
+    from kboot.store.store import Store
+
+    store = Store(node.paths, lambda _event: None)
+    sources = open_sources(profile.checkpoint, profile.fetch, node.host.environ(), node.config.token_file)
+    listing = read_checkpoint(profile, store, sources, offline=offline, emit=lambda _event: None).listing
+    text = read_terms(profile, listing, store, () if offline else sources)
+    if text is None:
         raise SourceError(
             "license-text-missing",
-            f"{profile.license.file} of {profile.checkpoint.repo} is not on this disk, and --offline asks no source",
-            hint=f"`kboot fetch --profile {profile.name}`, or leave --offline out",
+            f"{profile.license.file} of {listing.repo} at {listing.commit[:12]} cannot be had",
+            hint="name the file that holds the terms in license.file of the profile, or try without --offline",
         )
-    from kboot.sources import list_checkpoint, open_sources
-    from kboot.store.verifier import prove
-
-    ask = profile.checkpoint
-    sources = open_sources(ask, profile.fetch, node.host.environ(), node.config.token_file)
-    found, source = list_checkpoint(sources, ask.repo, ask.revision)
-    file = next((f for f in found.files if f.path == profile.license.file), None)
-    if file is None:
-        raise ActionFailed(
-            "license-text-missing",
-            f"{found.repo} at {found.commit[:12]} has no file {profile.license.file}",
-            hint="name the file that holds the terms in license.file of the profile",
-        )
-    data = source.read(found.repo, found.commit, file, _LIMIT_BYTES)
-    prove(file, data)
-    return data, found.commit
+    return text, listing.commit
 
 
 def _terms(profile: Profile, state: LicenseState) -> str:
@@ -167,8 +154,8 @@ def _terms(profile: Profile, state: LicenseState) -> str:
     lines += [f"  {terms.url}"] if terms.url else []
     for condition in terms.summary:
         lines += wrap(condition, "  - ")
-    need = "must be accepted before a hand-off" if terms.accept_required else "needs no acceptance here"
-    return join([*lines, *wrap(f"{need}; {state.status}: {state.why}", "  ")])
+    need = f"must be accepted before a hand-off; {state.status}: " if terms.accept_required else ""
+    return join([*lines, *wrap(f"{need}{state.why}", "  ")])
 
 
 def _sha256(text: bytes | None) -> str | None:

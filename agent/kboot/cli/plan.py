@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -44,16 +45,25 @@ PLAN_STATUSES = (
 )
 @click.option("--serve", is_flag=True, help="Plan the start of the engine as well.")
 @click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
+@click.option("--gpu", metavar="CLASS", help="Plan for this class of GPU, e.g. B300, in place of the node's.")
 @click.option("--node-rank", type=click.IntRange(0), default=0, metavar="N", help="This node's place in the layout.")
 @click.option("--head-address", default="127.0.0.1", metavar="HOST", help="Where node 0 of the layout is.")
 @profile_options
 @common_options
-def command(common: Common, asked: Asked, serve: bool, offline: bool, node_rank: int, head_address: str) -> None:
+def command(
+    common: Common,
+    asked: Asked,
+    serve: bool,
+    offline: bool,
+    gpu: str | None,
+    node_rank: int,
+    head_address: str,
+) -> None:
     """Show what boot would do on this node, each change with its reason; changes nothing."""
     from kboot.boot import BootOptions
 
     node = open_node(common)
-    options = BootOptions(serve=serve, offline=offline, node_rank=node_rank, head_address=head_address)
+    options = BootOptions(serve=serve, offline=offline, gpu=gpu, node_rank=node_rank, head_address=head_address)
     show_plan(common, node, make(common, asked, node, options))
 
 
@@ -64,6 +74,7 @@ def make(common: Common, asked: Asked, node: Node, options: BootOptions) -> Plan
 
     profile = open_profile(asked, node)
     with watch(common, node, profile.name, save=False, quiet=True) as seen:
+        options = replace(options, token_file=node.config.token_file)
         return prepare(profile, node.host, node.paths, options, seen.emit).plan
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -40,6 +41,7 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
     profile = open_profile(asked, node)
     stop = stop_on_signals()
     with watch(common, node, profile.name, serving=options.serve) as seen:
+        options = replace(options, token_file=node.config.token_file)
         report = boot(profile, node.host, node.paths, options, seen.emit, stop)
     log_end(seen, report)
     show_report(common, node, report)

@@ -53,9 +53,9 @@ _MODES = ("ledger", "quick", "full")
 @common_options
 def command(common: Common, asked: Asked, mode: VerifyMode | None, repair: bool, offline: bool) -> None:
     """Prove the bytes of the checkpoint on this disk; needs no network, and says how far the proof goes."""
-    from kboot.boot import verify_checkpoint
     from kboot.cli.watch import stop_on_signals, watch
     from kboot.report.text_verify import verify_document, verify_text
+    from kboot.verification import verify_checkpoint
 
     node = open_node(common)
     profile = open_profile(asked, node)

@@ -128,6 +128,7 @@ def _on_terminal(tracker: Tracker, node: Node, *, quiet: bool) -> Iterator[Emit]
 
     with make_display(console, tracker.view, monotonic_s):
         yield say
+    console.print()
 
 
 @contextmanager

@@ -118,7 +118,8 @@ def _phase_lines(phase: Phase, verbose: bool, width: int, paint: Paint) -> list[
     for group in groups:
         lines += wrap(_group_title(group), "  ", width)
         if len(group.actions) > 1:
-            lines += wrap(f"{_file_path(group.actions[0])} … {_file_path(group.actions[-1])}", "    ", width)
+            names = sorted(_file_path(a) for a in group.actions)
+            lines += wrap(f"{names[0]} … {names[-1]}", "    ", width)
         lines += wrap(group.reason, "    why: ", width)
         if verbose and len(group.actions) > 1:
             lines += table([(_file_path(a), _left(a)) for a in group.actions], 6, width=width)

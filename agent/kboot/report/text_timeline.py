@@ -26,7 +26,7 @@ def timeline_text(
         spans = [s for s in timeline.spans if s.lane == lane]
         if spans:
             lines += [paint(title, "faint"), *(_row(timeline, s, bar, paint) for s in spans)]
-    lines += [_axis(timeline.total_s, bar), ""]
+    lines += [_axis(timeline.total_s, bar), ""] if timeline.spans else []
     lines += summary(timeline, width, usd_per_hour)
     if timeline.report.error is not None:
         lines += ["", error_text(timeline.report.error, width, paint)]
@@ -36,7 +36,8 @@ def timeline_text(
 def headline(timeline: Timeline, width: int = WIDTH, paint: Paint = no_paint) -> list[str]:
     """Return what was booted, how it ended and what was proven of the bytes."""
     report = timeline.report
-    lines = [f"{paint(f'boot of {report.profile}', 'strong')}: {paint(_ending(timeline), _STYLE_OF[report.status])}"]
+    what = "boot" if report.cache_key else "checkpoint"
+    lines = [f"{paint(f'{what} of {report.profile}', 'strong')}: {paint(_ending(timeline), _STYLE_OF[report.status])}"]
     commit = f"commit {report.commit[:12]}, " if report.commit else ""
     lines += wrap(f"{commit}started {show_time(report.started_unix_s)}, boot {report.boot_id[:8]}", "  ", width)
     if report.verify_claim:
@@ -66,7 +67,7 @@ def _ending(timeline: Timeline) -> str:
     total = show_seconds(timeline.total_s)
     match report.status:
         case "done" | "degraded":
-            word = "ready to serve" if report.ready_unix_s is not None else "prepared"
+            word = "ready to serve" if report.ready_unix_s is not None else "prepared" if timeline.spans else "in place"
             return f"{word} in {total}{'' if report.status == 'done' else ', degraded'}"
         case _:
             return f"{report.status} after {total}"
@@ -104,6 +105,8 @@ def _axis(total_s: float, bar: int) -> str:
 
 
 def _worth_naming(timeline: Timeline) -> tuple[Step, ...]:
+    if not timeline.spans:
+        return ()
     least_s = max(SLACK_S, _WORTH_NAMING * timeline.total_s)
     return tuple(s for s in timeline.longest[:_LONGEST_SHOWN] if s.seconds >= least_s)
 

@@ -1,0 +1,203 @@
+"""`kboot boot`, `fetch`, `verify`, `warm`, `plan`, `exec` and `license` against a real Hub on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_run import Kboot
+
+DEMO = ("--profile", "demo")
+DEADLINE_S = 60.0
+
+
+@contextmanager
+def hub(folder: Path, *options: str) -> Iterator[str]:
+    """Run the demo Hub with six small shards; yield its endpoint."""
+    port_file = folder / "hub.json"
+    port_file.unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "kboot.demo.hub", "--data", str(folder / "hub"), "--port-file", str(port_file)]
+    argv += ["--shards", "6", "--mib-per-shard", "0.5", "--with-parent", *options]
+    with open(folder / "hub.log", "wb") as log:
+        server = subprocess.Popen(argv, stdout=log, stderr=log)
+        try:
+            wait_for(lambda: port_file.exists() and port_file.read_text().strip(), server)
+            yield json.loads(port_file.read_text())["endpoint"]
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def wait_for(condition: Any, process: subprocess.Popen[Any]) -> None:
+    """Wait until the condition holds; fail when the process ends or a minute has passed."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert process.poll() is None, "the process ended"
+        assert time.monotonic() < deadline_s, "nothing came in a minute"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def node(kboot: Kboot) -> Iterator[Kboot]:
+    """A node whose Hub is on loopback."""
+    with hub(kboot.folder) as endpoint:
+        kboot.env["HF_ENDPOINT"] = endpoint
+        yield kboot
+
+
+def test_a_dry_run_and_a_plan_are_the_same_and_change_nothing(node: Kboot) -> None:
+    """`plan` and `boot --dry-run` print one document, and the state folder holds no file of the checkpoint."""
+    plan, dry = node("plan", *DEMO, "--json"), node("boot", *DEMO, "--dry-run", "--json")
+    phases = {p["name"]: len(p["actions"]) for p in plan.doc["phases"]}
+
+    assert (0, "plan", 0) == (plan.status, plan.doc["kind"], dry.status)
+    assert plan.doc["phases"] == dry.doc["phases"]
+    assert phases["fetch"] >= 6
+    assert [] == list((node.folder / "state").rglob("*.safetensors"))
+    assert not (node.folder / "run/handoff.json").exists()
+
+
+def test_a_boot_prepares_and_a_second_one_has_nothing_to_do(node: Kboot) -> None:
+    """The first boot fetches and ends with its timeline; the second plan is empty, and says by what it is proven."""
+    first = node("boot", *DEMO)
+    plan = node("plan", *DEMO)
+    second = node("boot", *DEMO, "--json")
+
+    assert (0, 0) == (first.status, second.status)
+    assert "boot of demo: prepared in" in first.out
+    assert "nothing to do, this node is ready" in plan.out
+    assert ("boot", "done", []) == (second.doc["kind"], second.doc["status"], second.doc["outcomes"])
+    assert "unchanged since they were hashed" in second.doc["verify_claim"]
+
+
+def test_the_log_of_a_boot_is_json_lines_with_one_line_a_file(node: Kboot) -> None:
+    """B144: stderr that is no terminal gets JSON lines without carriage returns, and ends with the totals."""
+    ran = node("boot", *DEMO)
+    lines = [json.loads(line) for line in ran.err.splitlines()]
+    done = [d["path"] for d in lines if d["event"] == "file.done" and d["phase"] == "fetch"]
+
+    assert "\r" not in ran.err
+    assert 6 == len([p for p in done if p.endswith(".safetensors")])
+    assert len(done) == len(set(done))
+    assert ("boot.finished", "done") == (lines[-1]["event"], lines[-1]["status"])
+    assert lines[-1]["bytes_fetched"] > 0
+
+
+def test_the_checkpoint_alone_is_fetched_verified_and_warmed(node: Kboot) -> None:
+    """Each part of the job is a command of its own; verifying and warming need no network."""
+    assert 0 == node("fetch", *DEMO).status
+    offline = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    verify = node("verify", *DEMO, "--mode", "full", "--json", env=offline)
+
+    assert (0, "verify", True) == (verify.status, verify.doc["kind"], verify.doc["ok"])
+    assert "verified" in node("verify", *DEMO, env=offline).out
+    assert 0 == node("warm", *DEMO, env=offline).status
+    assert 0 == node("fetch", *DEMO, "--offline", env=offline).status
+
+
+def test_a_changed_shard_is_found_named_and_repaired(node: Kboot) -> None:
+    """One flipped byte is status 12 with the file's name; --repair fetches that file again."""
+    node("fetch", *DEMO)
+    shard = sorted((node.folder / "state/models/demo").glob("*.safetensors"))[2]
+    with open(shard, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last[0] ^ 1]))
+    found = node("verify", *DEMO, "--mode", "full")
+    repaired = node("verify", *DEMO, "--mode", "full", "--repair", "--json")
+
+    assert 12 == found.status
+    assert f"wrong verify {shard.name}" in found.out
+    assert (0, True) == (repaired.status, repaired.doc["ok"])
+    assert 0 == node("verify", *DEMO, "--mode", "full").status
+
+
+def test_exec_refuses_what_has_changed_and_names_it(node: Kboot) -> None:
+    """Without a record, and with a record that does not hold, exec has status 13 and says which file."""
+    missing = node("exec", "--json")
+    node("boot", *DEMO)
+    shard = sorted((node.folder / "state/models/demo").glob("*.safetensors"))[0]
+    os.utime(shard, (1, 1))
+    stale = node("exec")
+
+    assert (13, "handoff-missing") == (missing.status, missing.doc["code"])
+    assert 13 == stale.status
+    assert "error: handoff-stale" in stale.err
+    assert shard.name in stale.err
+
+
+def test_a_source_that_does_not_answer_is_one_error(kboot: Kboot) -> None:
+    """Nobody listens at the Hub's address: status 17, the address named, no traceback, nothing left behind."""
+    for words in (["plan"], ["boot"], ["fetch"]):
+        ran = kboot(*words, *DEMO)
+
+        assert 17 == ran.status, ran.err
+        assert "127.0.0.1:9" in ran.err
+        assert "Traceback" not in ran.err
+    assert "none" == kboot("status", "--json").doc["state"]
+
+
+def test_a_boot_can_be_watched_interrupted_and_goes_on(kboot: Kboot) -> None:
+    """While it fetches, `status` shows it; SIGTERM ends it with 130; the next boot finishes."""
+    with hub(kboot.folder, "--rate-mib-s", "1") as endpoint:
+        kboot.env["HF_ENDPOINT"] = endpoint
+        boot = subprocess.Popen(
+            [sys.executable, "-m", "kboot", "boot", *DEMO],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=kboot.environ,
+        )
+        progress = kboot.folder / "run/progress.json"
+        wait_for(lambda: progress.exists() and '"fetch"' in progress.read_text(), boot)
+        status = kboot("status", "--json")
+        boot.send_signal(signal.SIGTERM)
+
+        assert 130 == boot.wait(DEADLINE_S)
+        assert (0, "running", boot.pid) == (status.status, status.doc["state"], status.doc["pid"])
+        assert not progress.exists()
+    with hub(kboot.folder) as endpoint:
+        kboot.env["HF_ENDPOINT"] = endpoint
+
+        assert 0 == kboot("boot", *DEMO).status
+
+
+def test_terms_are_shown_accepted_and_remembered(node: Kboot) -> None:
+    """The licence text comes from the pinned commit; who accepted it is on record with the text's hash."""
+    must = ("--set", "license.accept_required=true", "--set", 'license.name="Demo License"')
+    refused = node("boot", *DEMO, *must)
+    text = node("license", "show", *DEMO, "--text").out
+    accepted = node("license", "accept", *DEMO, *must, "--as", "Operations", "--json")
+    shown = node("license", "show", *DEMO, *must, "--json")
+
+    assert 16 == refused.status
+    assert "kboot license accept" in refused.err
+    assert text.strip()
+    assert (0, "Operations") == (accepted.status, accepted.doc["accepted_by"])
+    assert ("accepted", "Operations") == (shown.doc["status"], shown.doc["record"]["accepted_by"])
+    assert 0 == node("boot", *DEMO, *must).status
+
+
+def test_boot_works_on_this_machine_only(kboot: Kboot) -> None:
+    """A recorded machine can be planned for, not booted."""
+    kboot("facts", "--record", str(kboot.folder / "node"))
+
+    for words in (["boot"], ["fetch"], ["exec"], ["daemon"]):
+        ran = kboot(*words, "--root", str(kboot.folder / "node"))
+        assert 2 == ran.status, words
+        assert "this machine only" in ran.err
+
+
+def test_exit_when_ready_needs_serve(kboot: Kboot) -> None:
+    """Options that do not go together are a usage error."""
+    assert 2 == kboot("boot", "--exit-when-ready").status
+    assert 2 == kboot("exec", *DEMO).status
