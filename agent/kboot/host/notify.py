@@ -9,6 +9,10 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 
 _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+_REPEATED_S = 1.0
+"""Patience with a full queue of the service manager, for what the next message says again."""
+_ONCE_S = 10.0
+"""And for what is said only once."""
 
 
 class Notifier:
@@ -23,7 +27,7 @@ class Notifier:
 
     def ready(self, status: str) -> bool:
         """Start-up, or a reload, is over."""
-        return self._send("READY=1", _status(status))
+        return self._send("READY=1", _status(status), timeout_s=_ONCE_S)
 
     def status(self, text: str) -> bool:
         """Say in one line what is going on (`systemctl status`)."""
@@ -39,18 +43,20 @@ class Notifier:
 
     def reloading(self, status: str) -> bool:
         """A reload begins; ready() ends it."""
-        return self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}", _status(status))
+        clock = f"MONOTONIC_USEC={time.monotonic_ns() // 1000}"
+        return self._send("RELOADING=1", clock, _status(status), timeout_s=_ONCE_S)
 
     def stopping(self, status: str) -> bool:
         """The process is about to end by itself or because it was told to."""
-        return self._send("STOPPING=1", _status(status))
+        return self._send("STOPPING=1", _status(status), timeout_s=_ONCE_S)
 
-    def _send(self, *lines: str) -> bool:
+    def _send(self, *lines: str, timeout_s: float = _REPEATED_S) -> bool:
         if not self._address:
             return False
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
-            sock.settimeout(1.0)  # systemd's queue may be full; a lost message is repeated by the next one
-            sock.sendto("\n".join(lines).encode(), self._address)
+            sock.settimeout(timeout_s)
+            sock.connect(self._address)  # a socket that is not connected cannot wait for room in the queue
+            sock.send("\n".join(lines).encode())
             return True
         return False
 

@@ -75,7 +75,8 @@ def find_paths(root: Path | None, env: Mapping[str, str], uid: int, state: str =
     """Return the node's paths.
 
     Order: below `--root`; KBOOT_STATE_DIR, KBOOT_RUNTIME_DIR, KBOOT_CONFIG_DIR; the configuration's (`state`,
-    `runtime`); for root /var/lib/kboot, /run/kboot, /etc/kboot; for others the XDG folders.
+    `runtime`); what systemd names for a unit (STATE_DIRECTORY and its like); for root /var/lib/kboot, /run/kboot,
+    /etc/kboot; for others the XDG folders.
     """
     if root is not None:
         return Paths(root / "var/lib/kboot", root / "run/kboot", root / "etc/kboot")
@@ -89,7 +90,7 @@ def find_paths(root: Path | None, env: Mapping[str, str], uid: int, state: str =
             Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "kboot",
         )
     return Paths(
-        Path(env.get("KBOOT_STATE_DIR") or state or defaults[0]),
-        Path(env.get("KBOOT_RUNTIME_DIR") or runtime or defaults[1]),
-        Path(env.get("KBOOT_CONFIG_DIR") or defaults[2]),
+        Path(env.get("KBOOT_STATE_DIR") or state or env.get("STATE_DIRECTORY") or defaults[0]),
+        Path(env.get("KBOOT_RUNTIME_DIR") or runtime or env.get("RUNTIME_DIRECTORY") or defaults[1]),
+        Path(env.get("KBOOT_CONFIG_DIR") or env.get("CONFIGURATION_DIRECTORY") or defaults[2]),
     )

@@ -1,0 +1,59 @@
+"""Where kboot keeps things: who decides, in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kboot.host.paths import Paths, find_paths
+
+ROOT = Paths(Path("/var/lib/kboot"), Path("/run/kboot"), Path("/etc/kboot"))
+UNIT = {
+    "STATE_DIRECTORY": "/var/lib/kboot",
+    "RUNTIME_DIRECTORY": "/run/kboot",
+    "CONFIGURATION_DIRECTORY": "/etc/kboot",
+    "HOME": "/home/kboot",
+}
+
+
+@pytest.mark.parametrize(
+    ("env", "uid", "paths"),
+    [
+        ({"HOME": "/root"}, 0, ROOT),
+        (UNIT, 995, ROOT),
+        (
+            {"HOME": "/home/ann"},
+            1000,
+            Paths(
+                Path("/home/ann/.local/state/kboot"), Path("/home/ann/.cache/kboot"), Path("/home/ann/.config/kboot")
+            ),
+        ),
+        (
+            {"HOME": "/h", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r", "XDG_CONFIG_HOME": "/c"},
+            1000,
+            Paths(Path("/s/kboot"), Path("/r/kboot"), Path("/c/kboot")),
+        ),
+        (
+            {**UNIT, "KBOOT_STATE_DIR": "/a", "KBOOT_RUNTIME_DIR": "/b", "KBOOT_CONFIG_DIR": "/c"},
+            0,
+            Paths(Path("/a"), Path("/b"), Path("/c")),
+        ),
+    ],
+)
+def test_the_nearest_word_counts(env: dict[str, str], uid: int, paths: Paths) -> None:
+    """kboot's own variables come first, then systemd's, then the user's folders; root has the system's."""
+    assert paths == find_paths(None, env, uid)
+
+
+def test_the_configuration_outweighs_the_unit_but_not_the_variables() -> None:
+    """A node that keeps its state elsewhere says so in kboot.toml, for daemon and engine alike."""
+    assert Path("/nvme/kboot") == find_paths(None, UNIT, 995, state="/nvme/kboot").state
+    assert Path("/a") == find_paths(None, {"KBOOT_STATE_DIR": "/a"}, 0, state="/nvme/kboot").state
+
+
+def test_below_root_nothing_else_counts(tmp_path: Path) -> None:
+    """With --root every path lies below it."""
+    paths = find_paths(tmp_path, {**UNIT, "KBOOT_STATE_DIR": "/a"}, 0, state="/nvme/kboot")
+
+    assert Paths(tmp_path / "var/lib/kboot", tmp_path / "run/kboot", tmp_path / "etc/kboot") == paths
