@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+DEADLINE_S = 60.0
 KEPT = ("PATH", "HOME", "LANG", "PYTHONPATH", "COVERAGE_PROCESS_START")
 
 
@@ -65,3 +68,29 @@ class Kboot:
             argv, capture_output=True, text=True, timeout=60, env={**self.environ, **env}, stdin=subprocess.DEVNULL
         )
         return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def hub(folder: Path, *options: str) -> Iterator[str]:
+    """Run the demo Hub with six small shards; yield its endpoint."""
+    port_file = folder / "hub.json"
+    port_file.unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "kboot.demo.hub", "--data", str(folder / "hub"), "--port-file", str(port_file)]
+    argv += ["--shards", "6", "--mib-per-shard", "0.5", "--with-parent", *options]
+    with open(folder / "hub.log", "wb") as log:
+        server = subprocess.Popen(argv, stdout=log, stderr=log)
+        try:
+            wait_for(lambda: port_file.exists() and port_file.read_text().strip(), server)
+            yield json.loads(port_file.read_text())["endpoint"]
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[Any]) -> None:
+    """Wait until the condition holds; fail when the process ends or a minute has passed."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert process.poll() is None, "the process ended"
+        assert time.monotonic() < deadline_s, "nothing came in a minute"
+        time.sleep(0.02)

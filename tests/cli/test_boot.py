@@ -5,45 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cli_run import Kboot
+from cli_run import DEADLINE_S, Kboot, hub, wait_for
 
 DEMO = ("--profile", "demo")
-DEADLINE_S = 60.0
-
-
-@contextmanager
-def hub(folder: Path, *options: str) -> Iterator[str]:
-    """Run the demo Hub with six small shards; yield its endpoint."""
-    port_file = folder / "hub.json"
-    port_file.unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "kboot.demo.hub", "--data", str(folder / "hub"), "--port-file", str(port_file)]
-    argv += ["--shards", "6", "--mib-per-shard", "0.5", "--with-parent", *options]
-    with open(folder / "hub.log", "wb") as log:
-        server = subprocess.Popen(argv, stdout=log, stderr=log)
-        try:
-            wait_for(lambda: port_file.exists() and port_file.read_text().strip(), server)
-            yield json.loads(port_file.read_text())["endpoint"]
-        finally:
-            server.terminate()
-            server.wait(30)
-
-
-def wait_for(condition: Any, process: subprocess.Popen[Any]) -> None:
-    """Wait until the condition holds; fail when the process ends or a minute has passed."""
-    deadline_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert process.poll() is None, "the process ended"
-        assert time.monotonic() < deadline_s, "nothing came in a minute"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -169,6 +141,71 @@ def test_a_boot_can_be_watched_interrupted_and_goes_on(kboot: Kboot) -> None:
         kboot.env["HF_ENDPOINT"] = endpoint
 
         assert 0 == kboot("boot", *DEMO).status
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def test_serving_prints_its_result_when_the_engine_answers_and_ends_with_it(node: Kboot) -> None:
+    """`boot --serve --json` prints one document at the answer, is shown as serving, and stops clean on SIGTERM."""
+    serve = ("--set", f"serve.port={free_port()}", "--set", "serve.host=127.0.0.1")
+    with open(node.folder / "out", "wb") as out, open(node.folder / "err", "wb") as err:
+        boot = subprocess.Popen(
+            [sys.executable, "-m", "kboot", "boot", *DEMO, *serve, "--serve", "--json"],
+            stdout=out,
+            stderr=err,
+            env=node.environ,
+        )
+    wait_for(lambda: (node.folder / "out").read_text().endswith("}\n"), boot)
+    status = node("status", "--json")
+    boot.send_signal(signal.SIGTERM)
+
+    assert 0 == boot.wait(DEADLINE_S)
+    assert ("serving", boot.pid) == (status.doc["state"], status.doc["pid"])
+    doc = json.loads((node.folder / "out").read_text())
+    assert ("boot", "done") == (doc["kind"], doc["status"])
+    assert doc["ready_unix_s"] is not None
+    assert {"machine", "kboot", "engine"} >= {s["lane"] for s in doc["spans"]}
+    events = [json.loads(line)["event"] for line in (node.folder / "err").read_text().splitlines()]
+    assert "engine.line" in events
+    assert 1 == events.count("boot.finished")
+
+
+def test_a_smoke_test_of_the_engine_ends_by_itself(node: Kboot) -> None:
+    """--exit-when-ready stops the engine once it has answered; the timeline has the engine's phases."""
+    ran = node("boot", *DEMO, "--serve", "--exit-when-ready", "--set", f"serve.port={free_port()}")
+
+    assert 0 == ran.status
+    assert "boot of demo: ready to serve in" in ran.out
+    assert "engine\n" in ran.out
+
+
+def test_exec_becomes_the_engine_of_the_record(node: Kboot) -> None:
+    """The process that ran `kboot exec` is the engine: it answers under that pid and takes its signals."""
+    port = free_port()
+    node("boot", *DEMO, "--set", f"serve.port={port}", "--set", "serve.host=127.0.0.1")
+    with open(node.folder / "engine.log", "wb") as log:
+        engine = subprocess.Popen([sys.executable, "-m", "kboot", "exec"], stdout=log, stderr=log, env=node.environ)
+    wait_for(lambda: answers(f"http://127.0.0.1:{port}/health"), engine)
+    argv = Path(f"/proc/{engine.pid}/cmdline").read_bytes()
+    engine.send_signal(signal.SIGTERM)
+
+    assert engine.wait(DEADLINE_S) in (0, -signal.SIGTERM)
+    assert b"kboot.demo.engine" in argv or b"VLLM" in argv
+    assert "becoming demo" in (node.folder / "engine.log").read_text()
+
+
+def answers(url: str) -> bool:
+    """Return whether a server answers 200."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 def test_terms_are_shown_accepted_and_remembered(node: Kboot) -> None:

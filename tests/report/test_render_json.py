@@ -44,7 +44,7 @@ def test_a_timeline_marks_the_critical_spans_and_compares() -> None:
     earlier = [kimi_boot(at=T0 - 1e5 * n) for n in (1, 2)]
     doc = timeline_document(make_timeline(kimi_boot(tune_s=912.0), earlier))
 
-    assert {"tune", "cache", "serve"} == {s["name"] for s in doc["spans"] if not s["critical"]}
+    assert {"tune", "cache"} == {s["name"] for s in doc["spans"] if not s["critical"]}
     assert "fetch" == doc["longest"][0]["name"]
     assert "autotune" == doc["comparison"]["regression"]["name"]
     assert 2 == doc["comparison"]["boots"]

@@ -36,7 +36,7 @@ def test_every_span_is_a_bar_and_every_fetched_file_a_thin_one() -> None:
     assert 2 == len(drawn(root, "machine"))
     assert 6 == len(drawn(root, "engine"))
     assert 111 == len(drawn(root, "file"))
-    assert 4 == len(drawn(root, "slack"))  # tune, cache, serve and the legend's
+    assert 3 == len(drawn(root, "slack"))  # tune, cache and the legend's
 
 
 def test_all_bars_lie_inside_the_picture() -> None:

@@ -20,14 +20,13 @@ def names(steps: object) -> list[str]:
 
 
 def test_the_critical_path_leads_through_fetch_and_engine() -> None:
-    """What runs beside the fetch is not on the path; `serve` counts through the engine's phases."""
+    """What runs beside the fetch is not on the path; `serve` has only the time that no engine phase explains."""
     path = names(make_timeline(kimi_boot()).critical)
 
     assert ["kernel", "userspace before kboot", "facts", "plan", "fetch", "publish", "warm", "handoff"] == path[:8]
-    assert ["start processes", "join ranks", "load weights", "profile run", "autotune", "capture graphs"] == [
-        n for n in path[8:] if "no step named" not in n
-    ]
-    assert {"tune", "cache", "serve"}.isdisjoint(path)
+    engine = ["start processes", "join ranks", "load weights", "profile run", "autotune", "capture graphs"]
+    assert ["serve", *engine, "serve"] == path[8:]
+    assert {"tune", "cache"}.isdisjoint(path)
 
 
 def test_the_lengths_of_the_critical_path_sum_to_the_boot() -> None:
@@ -49,11 +48,23 @@ def test_a_stretch_without_a_span_is_a_wait_named_by_its_neighbours() -> None:
     assert 3.0 == path[1].seconds
 
 
-def test_time_inside_serve_without_an_engine_phase_is_a_wait_inside_serve() -> None:
-    """Before the engine's first recognised line the boot waits in `serve`, and the path says so."""
-    spans = (Span("serve", "kboot", 0.0, 10.0), Span("load weights", "engine", 4.0, 9.0))
+def test_time_inside_serve_without_an_engine_phase_belongs_to_serve() -> None:
+    """Before the engine's first recognised line, and after its last, the boot waits for `serve` itself."""
+    spans = (Span("serve", "kboot", 1.0, 10.0), Span("load weights", "engine", 4.0, 9.0))
 
-    assert [("before load weights", 4.0), ("load weights", 5.0), ("serve, no step named", 1.0)] == [
+    assert [
+        ("before load weights", "wait", 1.0),
+        ("serve", "span", 3.0),
+        ("load weights", "span", 5.0),
+        ("serve", "span", 1.0),
+    ] == [(s.name, s.kind, s.seconds) for s in critical_path(spans, 0.0, 10.0)]
+
+
+def test_a_phase_with_short_parts_keeps_the_rest_of_its_time() -> None:
+    """A phase of ten seconds in which only two have a name of their own is on the path with the other eight."""
+    spans = (Span("front end", "engine", 0.0, 10.0), Span("compile", "engine", 3.0, 5.0))
+
+    assert [("front end", 3.0), ("compile", 2.0), ("front end", 5.0)] == [
         (s.name, s.seconds) for s in critical_path(spans, 0.0, 10.0)
     ]
 

@@ -13,6 +13,7 @@ from kboot.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kboot.boot import BootOptions
+    from kboot.errors import KbootError
     from kboot.report.types import BootReport
 
 _COMPARED = 20
@@ -32,20 +33,43 @@ RUN_STATUSES = (
 
 
 def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> None:
-    """Boot, or do the phases of it that the options name; print the timeline; end with the report's status."""
+    """Boot, or do the phases of it that the options name; print the timeline; end with the report's status.
+
+    The result is printed once: as soon as the engine answers, else when the boot has ended.
+    """
     from kboot.boot import boot
     from kboot.cli.watch import log_end, stop_on_signals, watch
 
     node = open_node(common)
     need_this_machine(node.host, doing)
     profile = open_profile(asked, node)
+    options = replace(options, token_file=node.config.token_file)
     stop = stop_on_signals()
+    answered: list[BootReport] = []
     with watch(common, node, profile.name, serving=options.serve) as seen:
-        options = replace(options, token_file=node.config.token_file)
-        report = boot(profile, node.host, node.paths, options, seen.emit, stop)
-    log_end(seen, report)
-    show_report(common, node, report)
+
+        def on_ready(report: BootReport) -> None:
+            answered.append(report)
+            seen.calm()
+            log_end(seen, report)
+            show_report(common, node, report)
+            if seen.log is None and not options.exit_when_ready:
+                click.echo(f"serving on {profile.serve.host}:{profile.serve.port}; Ctrl-C stops it", err=True)
+
+        report = boot(profile, node.host, node.paths, options, seen.emit, stop, on_ready)
+    if not answered:
+        log_end(seen, report)
+        show_report(common, node, report)
+    elif report.error is not None:
+        _say_error(report.error)
     end_as(report)
+
+
+def _say_error(error: KbootError) -> None:
+    """Print what happened after the result was printed: on stderr, where no document is expected."""
+    from kboot.report.render_text import error_text
+
+    click.echo(error_text(error), err=True)
 
 
 def show_report(common: Common, node: Node, report: BootReport) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kboot.report.types import BootReport
 
 _TIMEOUT_S = 3.0
-_GOOD = frozenset({"ready", "done", "running", "preparing", "waiting", "none"})
+_GOOD = frozenset({"ready", "done", "running", "serving", "preparing", "waiting", "none"})
 
 
 @click.command(
@@ -27,7 +27,7 @@ _GOOD = frozenset({"ready", "done", "running", "preparing", "waiting", "none"})
         ("kboot status --json", "the same for a program"),
     ),
     statuses=(
-        (ExitStatus.DONE, "running, ready, or no boot yet"),
+        (ExitStatus.DONE, "running, serving, ready, or no boot yet"),
         (ExitStatus.DEGRADED, "the boot is degraded, failed, or its process died"),
         (ExitStatus.PROFILE, "the configuration file is not valid"),
     ),
@@ -80,13 +80,14 @@ def _of_running(running: RunningBoot, alive: bool) -> Mapping[str, Any]:
     from kboot.report.document import document
     from kboot.report.units import show_time
 
+    serves = any(p["name"] == "serve" and p["status"] == "done" for p in running.progress.get("phases", ()))
     died = f"its process {running.pid} ended without a report, last seen {show_time(running.updated_unix_s)}"
     return document(
         "status",
         {
             "source": "boot",
             "profile": running.profile,
-            "state": "running" if alive else "died",
+            "state": ("serving" if serves else "running") if alive else "died",
             "text": f"pid {running.pid}" if alive else died,
             "boot_id": running.boot_id,
             "pid": running.pid,

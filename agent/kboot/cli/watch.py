@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.errors import KbootError
-from kboot.events import Emit, EngineLine, Event, FileProgress, Notice
+from kboot.events import Emit, Event, Notice
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.terminal import stream_kind, wants_colour
 from kboot.report.progress import History, Tracker
@@ -29,10 +29,15 @@ _HISTORY = 20
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A boot that is being followed. emit: for the boot. log: None on a terminal, where the result says it all."""
+    """A boot that is being followed.
+
+    emit: for the boot. log: None on a terminal, where the result says it all. calm: ends what moves or is written
+    again and again, for the time while the engine serves; may be called twice.
+    """
 
     emit: Emit
     log: FilteringBoundLogger | None
+    calm: Callable[[], None]
 
 
 @contextmanager
@@ -48,10 +53,13 @@ def watch(
     history = phase_history(load_reports(node.paths, _HISTORY), profile)
     with ExitStack() as stack:
         forwards: list[Emit] = []
+        calms: list[Callable[[], None]] = []
         tracker = Tracker(lambda event: _forward(forwards, event), history)
         log: FilteringBoundLogger | None = None
         if stream_kind(sys.stderr, node.env) == "terminal" and not common.verbose:
-            forwards.append(stack.enter_context(_on_terminal(tracker, node, quiet=quiet)))
+            say, stop_drawing = stack.enter_context(_on_terminal(tracker, node, quiet=quiet))
+            forwards.append(say)
+            calms.append(stop_drawing)
         else:
             from kboot.cli.eventlog import EventLog
             from kboot.cli.logs import make_logger
@@ -59,8 +67,8 @@ def watch(
             log = make_logger({"boot_id": boot_id[:8], "profile": profile}, verbose=common.verbose, env=node.env)
             forwards.append(EventLog(log, tracker.view, monotonic_s, engine_lines=serving, quiet=quiet).emit)
         if save:
-            stack.enter_context(_kept(tracker, node, profile, boot_id))
-        yield Watch(tracker.emit, log)
+            calms.append(stack.enter_context(_kept(tracker, node, profile, boot_id)))
+        yield Watch(tracker.emit, log, lambda: _call_all(calms))
 
 
 def log_end(watched: Watch, report: BootReport) -> None:
@@ -107,51 +115,73 @@ def _forward(forwards: Sequence[Emit], event: Event) -> None:
         emit(event)
 
 
+def _call_all(functions: Sequence[Callable[[], None]]) -> None:
+    for function in functions:
+        function()
+
+
 @contextmanager
-def _on_terminal(tracker: Tracker, node: Node, *, quiet: bool) -> Iterator[Emit]:
+def _on_terminal(tracker: Tracker, node: Node, *, quiet: bool) -> Iterator[tuple[Emit, Callable[[], None]]]:
+    """Draw on the terminal; yield what notices go to, and what ends the drawing."""
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(stderr=True, no_color=not wants_colour(sys.stderr, node.env), highlight=False)
 
     def say(event: Event) -> None:
-        match event:
-            case Notice():
-                console.print(f"[dim]·[/dim] {escape(event.text)}", soft_wrap=True)
-            case EngineLine() | FileProgress():
-                return
+        if isinstance(event, Notice):
+            console.print(f"[dim]·[/dim] {escape(event.text)}")
 
     if quiet:
-        yield say
+        yield say, lambda: None
         return
     from kboot.cli.progress import make_display
 
-    with make_display(console, tracker.view, monotonic_s):
-        yield say
-    console.print()
+    display = make_display(console, tracker.view, monotonic_s)
+
+    def stop_drawing() -> None:
+        if display.is_started:
+            display.stop()
+            console.print()
+
+    display.start()
+    try:
+        yield say, stop_drawing
+    finally:
+        stop_drawing()
 
 
 @contextmanager
-def _kept(tracker: Tracker, node: Node, profile: str, boot_id: str) -> Iterator[None]:
-    """Write the boot's progress down once a second, in a thread: a slow disk must not slow the boot."""
+def _kept(tracker: Tracker, node: Node, profile: str, boot_id: str) -> Iterator[Callable[[], None]]:
+    """Write the boot's progress down once a second, in a thread: a slow disk must not slow the boot.
+
+    Yields what ends the writing; what was written last stays until the block ends.
+    """
     stop, started_unix_s = threading.Event(), unix_s()
     pid, mark = process_mark(node.host, "self")
 
-    def keep() -> None:
-        while True:
-            running = RunningBoot(boot_id, profile, pid, mark, started_unix_s, unix_s(), progress_json(tracker.view()))
-            with suppress(KbootError):  # the boot itself will say what is wrong with the disk
-                write_progress(running, node.paths)
-            if stop.wait(_WRITE_EVERY_S):
-                return
+    def write() -> None:
+        running = RunningBoot(boot_id, profile, pid, mark, started_unix_s, unix_s(), progress_json(tracker.view()))
+        with suppress(KbootError):  # the boot itself will say what is wrong with the disk
+            write_progress(running, node.paths)
 
+    def keep() -> None:
+        while not stop.wait(_WRITE_EVERY_S):
+            write()
+
+    def end() -> None:
+        if not stop.is_set():
+            stop.set()
+            thread.join()
+            write()
+
+    write()
     thread = threading.Thread(target=keep, name="progress", daemon=True)
     thread.start()
     try:
-        yield
+        yield end
     finally:
-        stop.set()
-        thread.join()
+        end()
         with suppress(KbootError):
             clear_progress(node.paths)
 

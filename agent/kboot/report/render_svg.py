@@ -171,7 +171,7 @@ def _legend(y: float) -> Iterable[str]:
     yield f'<rect class="kboot" x="24" y="{y - 9:.1f}" width="14" height="10" rx="2"/>'
     yield _text(44, y, "on the critical path", "quiet")
     yield f'<rect class="kboot slack" x="174" y="{y - 9:.1f}" width="14" height="10" rx="2"/>'
-    yield _text(194, y, "had slack, or is shown by its parts", "quiet")
+    yield _text(194, y, "had slack", "quiet")
 
 
 def _text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kboot.checks.words import count
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
 from kboot.report.units import show_bytes, show_seconds, show_time
 
 _STYLE_OF: Mapping[str, Style] = {
     "running": "good",
     "ready": "good",
+    "serving": "good",
     "done": "good",
     "degraded": "warn",
     "waiting": "warn",
@@ -41,7 +43,7 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
 def _phase_row(phase: Mapping[str, Any]) -> tuple[str, str, str]:
     total, done = int(phase.get("total_bytes") or 0), int(phase.get("done_bytes") or 0)
     size = f"{show_bytes(done)} of {show_bytes(total)}" if total else ""
-    files = f"{phase['files_done']} files" if phase.get("files_done") else ""
+    files = count(int(phase["files_done"]), "file") if phase.get("files_done") else ""
     return str(phase["name"]), str(phase["status"]), "  ".join(p for p in (size, files) if p)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 from kboot.report.types import BootReport, Span
@@ -124,21 +125,22 @@ def critical_path(spans: Sequence[Span], start_unix_s: float, end_unix_s: float)
     """Return what the end waited for, step by step back to the start.
 
     1. Stand at the end. 2. Of the spans that began before here, take the one that ended last; one that was still
-    running here did not hold anything up, unless nothing else had ended. 3. The time between its end and here is a
-    wait without a name. 4. Stand at its start and go on. A span that others of its lane or the engine's divide
-    (`serve`, `init engine`) counts only through its parts.
+    running here did not hold anything up, unless nothing else had ended. 3. The time between its end and here belongs
+    to a span that others divide (`serve`, `init engine`), where one covers it; else it is a wait without a name.
+    4. Stand at its start and go on.
     """
-    leaves = [s for s in spans if not _is_divided(s, spans) and s.seconds > 0]
+    divided = [s for s in spans if _is_divided(s, spans)]
+    leaves = [s for s in spans if s not in divided and s.seconds > 0]
     steps: list[Step] = []
     here, after = end_unix_s, "end"
     while here > start_unix_s + SLACK_S:
         span = _blocker(leaves, here)
         if span is None:
-            steps.append(Step(f"before {after}", "machine", "wait", start_unix_s, here))
+            steps += _between(divided, start_unix_s, here, f"before {after}")
             break
         stop = min(span.end_unix_s, here)
         if here - stop > SLACK_S:
-            steps.append(Step(_wait_name(spans, span.name, after, stop, here), span.lane, "wait", stop, here))
+            steps += _between(divided, stop, here, f"between {span.name} and {after}")
         else:
             stop = here
         begin = max(start_unix_s, span.start_unix_s)
@@ -219,13 +221,22 @@ def _blocker(leaves: Sequence[Span], here: float) -> Span | None:
     return max(began, key=lambda s: (s.start_unix_s, s.name), default=None)
 
 
-def _wait_name(spans: Sequence[Span], before: str, after: str, start: float, end: float) -> str:
-    """Return a name for a stretch in which no leaf ran: by the divided span around it, else by its neighbours."""
-    middle = (start + end) / 2
-    around = [s for s in spans if s.start_unix_s <= middle <= s.end_unix_s and s.name not in (before, after)]
-    if around:
-        return f"{min(around, key=lambda s: s.seconds).name}, no step named"
-    return f"between {before} and {after}"
+def _between(divided: Sequence[Span], start: float, end: float, wait: str) -> list[Step]:
+    """Return the steps of a stretch in which no leaf ran, last first: by the innermost divided span, else waits."""
+    edges = {start, end} | {e for s in divided for e in (s.start_unix_s, s.end_unix_s) if start < e < end}
+    steps: list[Step] = []
+    for stop, begin in pairwise(sorted(edges, reverse=True)):
+        around = [s for s in divided if s.start_unix_s <= begin and stop <= s.end_unix_s]
+        inner = min(around, key=lambda s: s.seconds, default=None)
+        step = (
+            Step(wait, "machine", "wait", begin, stop)
+            if inner is None
+            else Step(inner.name, inner.lane, "span", begin, stop)
+        )
+        if steps and (stop - begin <= SLACK_S or (steps[-1].name, steps[-1].lane) == (step.name, step.lane)):
+            step = replace(steps.pop(), start_unix_s=begin)
+        steps.append(step)
+    return steps
 
 
 def _key(boot: BootReport) -> tuple[str, float]:
