@@ -211,7 +211,8 @@ class Pool:
         if longest is None or longest.seconds_left < _WORTH_S:
             return
         # The piece in hand stays the nearest one: the hash follows from the front.
-        keep = longest.position + self._piece(longest.job)
+        half = (longest.end - longest.position) // 2
+        keep = longest.position + min(self._piece(longest.job), half)
         longest.job.cut = True
         longest.job.free.insert(0, (keep, longest.end))
         longest.job.free.sort()

@@ -22,7 +22,8 @@ def explain_network(exc: BaseException, host: str) -> SourceError | None:
         case ssl.SSLCertVerificationError():
             return _certificate(exc, host)
         case ssl.SSLError():
-            return SourceError("tls-failed", f"TLS with {host} failed: {exc.reason or exc}", retry=True)
+            said = getattr(exc, "reason", None) or exc
+            return SourceError("tls-failed", f"TLS with {host} failed: {said}", retry=True)
         case socket.gaierror():
             return _unresolved(exc, host)
         case TimeoutError() | BlockingIOError():

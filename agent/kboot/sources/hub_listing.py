@@ -164,7 +164,7 @@ def _explain(exc: Exception, ask: ListingAsk) -> SourceError:
     name = type(exc).__name__
     if name == "HFValidationError":
         return SourceError("repo-not-valid", f"{ask.asked.repo!r} is not a repository id: wanted owner/name")
-    if isinstance(exc, ValueError):
+    if isinstance(exc, (ValueError, TypeError, AttributeError)):
         return SourceError("listing-not-valid", f"{host} answers with something that is not a listing", retry=True)
     return SourceError(
         "source-unreachable", f"{host} cannot be asked: {mask(str(exc)[:200]) or name}", where=(name,), retry=True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-_TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}")
+_TOKEN = re.compile(r"hf_(?!transfer\b)[A-Za-z0-9]{8,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 

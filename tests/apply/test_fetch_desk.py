@@ -1,0 +1,141 @@
+"""Whom to ask next: decisions only, no bytes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from kboot.apply.fetch_desk import Desk
+from kboot.apply.fetch_work import Job, jobs_of
+from kboot.checkpoint import RemoteFile
+from kboot.errors import SourceError
+from kboot.events import Event, FileTrouble, Notice
+from kboot.host.clock import monotonic_s
+from kboot.plan.types import FetchFile
+from kboot.sources.local import Local
+from kboot.sources.types import NotYet, RateLimited
+
+HUB, MIRROR = Local("/hub"), Local("/mirror")
+BROKEN = SourceError("source-failing", "503", retry=True)
+GONE = SourceError("file-not-found", "404")
+AUTH = SourceError("auth", "401: the token is not accepted", hint="make one")
+
+
+class At:
+    """A desk with two sources and one file, and what it said."""
+
+    def __init__(self, attempts: int = 2) -> None:
+        self.said: list[Event] = []
+        self.stop = threading.Event()
+        self.desk = Desk((HUB, MIRROR), attempts, self.said.append, self.stop)
+        self.job, self.other = jobs_of([_action("a"), _action("b")], Path)
+
+    @property
+    def notices(self) -> list[str]:
+        return [e.event for e in self.said if isinstance(e, Notice)]
+
+
+def _action(path: str) -> FetchFile:
+    return FetchFile(RemoteFile(path, 5, path, None), 0, "")
+
+
+@pytest.fixture
+def at() -> At:
+    return At()
+
+
+def test_sources_are_asked_in_order(at: At) -> None:
+    """The first one, as long as nothing speaks against it."""
+    assert HUB is at.desk.pick(at.job)
+
+
+def test_a_file_that_is_not_there_comes_from_the_next(at: At) -> None:
+    """What will not pass moves this file, and only this file, to the next source."""
+    at.desk.trouble(at.job, HUB, GONE, progress=False)
+
+    assert MIRROR is at.desk.pick(at.job)
+    assert HUB is at.desk.pick(at.other)
+
+
+def test_tries_without_progress_are_counted(at: At) -> None:
+    """After `attempts` of them the next source is asked; a try that brought bytes begins the count anew."""
+    at.desk.trouble(at.job, HUB, BROKEN, progress=False)
+    at.desk.trouble(at.job, HUB, BROKEN, progress=True)
+    assert HUB is at.desk.pick(at.job)
+    at.desk.trouble(at.job, HUB, BROKEN, progress=False)
+
+    assert MIRROR is at.desk.pick(at.job)
+    assert ["source-failing"] * 3 == [e.code for e in at.said if isinstance(e, FileTrouble)]
+
+
+def test_a_refused_token_closes_the_source_for_all(at: At) -> None:
+    """What is true of the repository is not asked once per file, and is told once."""
+    at.desk.trouble(at.job, HUB, AUTH, progress=False)
+    at.desk.trouble(at.other, HUB, AUTH, progress=False)
+
+    assert [MIRROR, MIRROR] == [at.desk.pick(at.job), at.desk.pick(at.other)]
+    assert ["source.refused"] == at.notices
+
+
+def test_the_error_of_a_file_is_its_first_cause(at: At) -> None:
+    """B027: the preferred source's refusal is the error, the others stand below it."""
+    at.desk.trouble(at.job, MIRROR, GONE, progress=False)
+    at.desk.trouble(at.job, HUB, AUTH, progress=False)
+
+    with pytest.raises(SourceError) as caught:
+        at.desk.pick(at.job)
+    assert ("auth", "make one") == (caught.value.code, caught.value.hint)
+    assert (f"a from {HUB.name}", f"{MIRROR.name}: 404") == caught.value.where
+
+
+def test_a_rate_limit_holds_everybody_and_is_no_failed_try(at: At) -> None:
+    """All streams wait for the source that said so; the file stays with it."""
+    limited = RateLimited("rate-limited", "429", retry_after_s=30.0)
+    before = monotonic_s()
+    for _ in range(5):
+        at.desk.trouble(at.job, HUB, limited, progress=False)
+
+    assert HUB is at.desk.pick(at.job)
+    assert ["source.limited"] == at.notices
+    at.stop.set()
+    assert not at.desk.wait(HUB)
+    assert 30.0 <= at.desk._paused_until_s[HUB.name] - before
+    assert MIRROR.name not in at.desk._paused_until_s
+
+
+def test_a_rate_limit_without_end_is_given_up(at: At) -> None:
+    """More than ten minutes of waiting in all, and the next source is asked."""
+    at.desk.trouble(at.job, HUB, RateLimited("rate-limited", "429", retry_after_s=3600.0), progress=False)
+
+    assert MIRROR is at.desk.pick(at.job)
+
+
+def test_a_network_that_is_not_up_is_waited_for(at: At) -> None:
+    """B132: no name resolution is no failed try, however often."""
+    for _ in range(5):
+        at.desk.trouble(at.job, HUB, NotYet("name-not-resolved", "EAI_AGAIN", retry=True), progress=False)
+
+    assert HUB is at.desk.pick(at.job)
+    assert ["network.waiting"] == at.notices
+
+
+def test_a_source_of_wrong_bytes_is_asked_last(at: At) -> None:
+    """It is named once, and is still there when nobody else has the file."""
+    at.desk.wrong_bytes(at.job, HUB.name)
+    at.desk.wrong_bytes(at.other, HUB.name)
+    assert [MIRROR, MIRROR] == [at.desk.pick(at.job), at.desk.pick(at.other)]
+    at.desk.trouble(at.job, MIRROR, GONE, progress=False)
+
+    assert HUB is at.desk.pick(at.job)
+    assert ["source.demoted"] == at.notices
+
+
+def test_no_source_at_all_is_said() -> None:
+    """A profile without sources gives an error, not a loop."""
+    job: Job = At().job
+    with pytest.raises(SourceError) as caught:
+        Desk((), 1, lambda _e: None, threading.Event()).pick(job)
+
+    assert "no-source" == caught.value.code

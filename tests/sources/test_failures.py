@@ -1,0 +1,40 @@
+import errno
+import socket
+import ssl
+
+import pytest
+
+from kboot.sources.failures import explain_network
+from kboot.sources.types import NotYet
+
+
+@pytest.mark.parametrize(
+    ("exc", "code", "retry"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "host-unknown", False),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "connection-refused", True),
+        (ConnectionResetError(errno.ECONNRESET, "reset"), "connection-cut", True),
+        (TimeoutError("timed out"), "source-silent", True),
+        (ssl.SSLError(1, "WRONG_VERSION_NUMBER"), "tls-failed", True),
+    ],
+)
+def test_each_failure_has_its_code(exc: Exception, code: str, retry: bool) -> None:
+    """What a socket raised becomes one of our errors, which names the host."""
+    error = explain_network(exc, "hub:443")
+
+    assert error and (code, retry) == (error.code, error.retry)
+    assert "hub:443" in error.message
+
+
+@pytest.mark.parametrize(
+    "exc", [socket.gaierror(socket.EAI_AGAIN, "Temporary failure"), OSError(errno.ENETUNREACH, "unreachable")]
+)
+def test_a_network_that_is_not_up_yet_is_no_failure(exc: OSError) -> None:
+    """B132: EAI_AGAIN and no route are waited for, not counted."""
+    assert isinstance(explain_network(exc, "hub:443"), NotYet)
+
+
+def test_other_errors_are_somebody_elses() -> None:
+    """A full disk or a bug is not explained away as the network."""
+    assert None is explain_network(OSError(errno.ENOSPC, "full"), "hub:443")
+    assert None is explain_network(KeyError("x"), "hub:443")

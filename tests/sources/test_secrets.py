@@ -1,0 +1,26 @@
+from pathlib import Path
+
+from kboot.sources.secrets import mask, without_query
+
+CASES = Path(__file__).parents[1] / "cases"
+
+
+def test_hub_tokens_are_masked_in_relayed_lines() -> None:
+    """B029: an engine that prints its token does not get it into our log."""
+    line = (CASES / "B029" / "child_log.txt").read_text()
+
+    assert "hf_EXAMPLE" in line
+    assert "hf_EXAMPLE" not in mask(line)
+    assert "'hf_token': 'hf_***'" in mask(line)
+
+
+def test_only_secrets_are_masked() -> None:
+    """Names that only look a little like a token stay readable."""
+    assert "hf_transfer of hf_home" == mask("hf_transfer of hf_home")
+    assert "Authorization: Bearer abc***" == mask("Authorization: Bearer abcdefghijkl")
+    assert "http://***@proxy:3128" == mask("http://user:pw@proxy:3128")
+
+
+def test_signed_links_are_shown_without_their_signature() -> None:
+    """Query and user info go, the rest stays."""
+    assert "https://cdn:8443/x/y" == without_query("https://u:p@cdn:8443/x/y?X-Amz-Signature=1&Policy=2#f")

@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pytest
+
+from kboot.errors import SourceError
+from kboot.sources.proxies import origin_of
+from kboot.sources.tokens import Token, find_token, may_see_token
+
+
+def test_what_is_named_wins(tmp_path: Path) -> None:
+    """token_file, then HF_TOKEN, then HF_TOKEN_PATH, then the Hub client's own file."""
+    for name in ("a", "b", "token"):
+        (tmp_path / name).write_text(f"hf_{name}\n")
+    env = {"HF_HOME": str(tmp_path)}
+    here = str(tmp_path)
+
+    assert Token("hf_token", f"{here}/token") == find_token(env)
+    env |= {"HF_TOKEN_PATH": f"{here}/b"}
+    assert Token("hf_b", f"{here}/b") == find_token(env)
+    env |= {"HF_TOKEN": " hf_env "}
+    assert Token("hf_env", "HF_TOKEN") == find_token(env)
+    assert Token("hf_a", f"{here}/a") == find_token(env, f"{here}/a")
+
+
+def test_no_token_is_fine(tmp_path: Path) -> None:
+    """Without any of them requests go without one; also where the implicit one is switched off."""
+    assert Token() == find_token({"HOME": str(tmp_path)})
+    (tmp_path / "token").write_text("hf_x")
+    assert Token() == find_token({"HF_HOME": str(tmp_path), "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"})
+
+
+def test_a_named_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    """Who names a file means it."""
+    with pytest.raises(SourceError) as caught:
+        find_token({}, str(tmp_path / "none"))
+
+    assert "token-file-not-readable" == caught.value.code
+
+
+def test_a_token_does_not_show_itself() -> None:
+    """Printing a Token prints where it comes from only."""
+    assert "hf_secret" not in repr(Token("hf_secret", "HF_TOKEN"))
+
+
+@pytest.mark.parametrize(
+    ("url", "may"),
+    [("https://huggingface.co", True), ("http://mirror.example", False), ("http://127.0.0.1:80", True)],
+)
+def test_no_token_in_clear_text(url: str, may: bool) -> None:
+    """B031: never over http, except to this machine."""
+    assert may == may_see_token(origin_of(url))
