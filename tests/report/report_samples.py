@@ -7,7 +7,21 @@ from dataclasses import replace
 from kboot.checkpoint import Listing, RemoteFile
 from kboot.engines.types import CacheKey, CpuPlacement, Launch, Setting, WorkerShare
 from kboot.errors import VerificationFailed
-from kboot.facts.types import Gap
+from kboot.facts.types import (
+    CacheFacts,
+    CpuFacts,
+    EngineFacts,
+    Gap,
+    Gpu,
+    GpuFacts,
+    LimitFacts,
+    MemoryFacts,
+    Mount,
+    NodeFacts,
+    NumaNode,
+    OsFacts,
+    TuneFacts,
+)
 from kboot.plan.types import (
     FetchFile,
     Phase,
@@ -231,3 +245,50 @@ PLAN = Plan(
 )
 
 READY_PLAN = replace(PLAN, phases=tuple(Phase(p.name, p.after, (), "nothing to do") for p in PLAN.phases))
+
+GIB = 1 << 30
+
+
+def node_facts() -> NodeFacts:
+    """8x B300 in two NUMA nodes of 60 CPUs; one GPU without a NUMA node, a quota, one gap."""
+    gpus = tuple(
+        Gpu(
+            index=n,
+            name="NVIDIA B300 SXM6 AC",
+            uuid=f"GPU-{n}",
+            bus_id=f"0000:{0x1B + n:02x}:00.0",
+            memory_total_bytes=288 * 10**9,
+            memory_used_bytes=600 << 20,
+            compute_capability=(10, 3),
+            numa_node=None if n == 3 else n // 4,
+            cpu_affinity=tuple(range(60 * (n // 4), 60 * (n // 4) + 60)),
+            mig=False,
+            unified=False,
+            processes=(),
+        )
+        for n in range(8)
+    )
+    cpus = tuple(range(120))
+    return NodeFacts(
+        collected_unix_s=T0,
+        os=OsFacts("node7", "Ubuntu 24.04 LTS", "6.8.0-90", "x86_64", "7f3a90cc-6f3e", T0, "docker", 0),
+        cpu=CpuFacts(
+            model="Intel(R) Xeon(R) 6960P",
+            online=cpus,
+            allowed=cpus[:112],
+            isolated=(),
+            quota_cpus=96.0,
+            core_of={c: (c // 60, c) for c in cpus},
+            node_of={c: c // 60 for c in cpus},
+            governor_of={c: "powersave" if c < 8 else "performance" for c in cpus},
+        ),
+        numa=tuple(NumaNode(n, cpus[60 * n : 60 * n + 60], 1024 * GIB, 1000 * GIB, {}) for n in (0, 1)),
+        memory=MemoryFacts(2048 * GIB, 2000 * GIB, 1900 * GIB, 0, 0, 64 * GIB, 64 * GIB),
+        gpu=GpuFacts("ok", "", "580.82.07", "13.0", gpus, (*(g.bus_id for g in gpus), "0000:99:00.0")),
+        mounts=(Mount("state", "/var/lib/kboot", "/", "ext4", "/dev/nvme0n1p2", False, 7 * 10**12, 5 * 10**12, 10**8),),
+        limits=LimitFacts((1048576, 1048576), (8 << 20, None)),
+        engine=EngineFacts("vllm", "0.33.0", "/opt/vllm/bin/python", {}),
+        caches=CacheFacts({"sm103": {"driver": "580.82"}}, frozenset()),
+        tune=TuneFacts({}),
+        gaps=(Gap("gpus.3.numa_node", "/sys/bus/pci/devices/0000:1e:00.0/numa_node", "says -1"),),
+    )

@@ -23,6 +23,13 @@ def main() -> None:
     run(kboot)
 
 
+_EXAMPLES = (
+    ("kboot doctor", "what is wrong with this node"),
+    ("kboot plan --profile demo", "what boot would do here, and why"),
+    ("kboot boot --profile demo --serve", "prepare the node and serve"),
+)
+
+
 class _LazyGroup(click.Group):
     """Knows its commands by name and short help; imports one only when it is asked for."""
 
@@ -35,6 +42,8 @@ class _LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(command_table()))
+        with formatter.section("Examples"):
+            formatter.write_dl(list(_EXAMPLES))
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,0 +1,46 @@
+"""How does a result read on a terminal? Layout that every text renderer shares."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kboot.errors import DoesNotFit
+from kboot.report.render_text import error_text, table, wrap
+
+
+def test_an_error_is_code_message_place_and_hint() -> None:
+    """Long sentences wrap under themselves; nothing is cut."""
+    error = DoesNotFit(
+        "disk-full", "cannot write: " + "word " * 20, where=("/data/x", "17 GB wanted"), hint="free space"
+    )
+    lines = error_text(error).splitlines()
+
+    assert "error: disk-full" == lines[0]
+    assert lines[1].startswith("  cannot write: word")
+    assert ["  /data/x", "  17 GB wanted", "hint: free space"] == lines[-3:]
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_table_aligns_its_columns_and_wraps_the_last() -> None:
+    """The last column wraps under itself; short rows are filled up."""
+    assert [
+        "  a    one",
+        "  bbb  two three",
+        "       four",
+        "  c",
+    ] == table([("a", "one"), ("bbb", "two three four"), ("c",)], width=16)
+    assert [] == table([])
+
+
+def test_what_is_there_to_be_copied_is_never_broken() -> None:
+    """A path or URL longer than the line stays whole."""
+    path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+
+    assert path in wrap(f"set {path} = performance", "  ", 40)[1]
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=200), st.integers(20, 120))
+def test_wrapping_loses_no_word(text: str, width: int) -> None:
+    """Every word of a text is in its lines, in order."""
+    assert text.split() == " ".join(wrap(text, "", width)).split()

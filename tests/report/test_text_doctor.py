@@ -1,0 +1,50 @@
+"""How do doctor's findings read?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kboot.checks.types import EVERYWHERE, Check, Finding
+from kboot.report.text_doctor import doctor_text
+
+Golden = Callable[[str, str], None]
+
+
+def check(name: str) -> Check:
+    """Return a check of this id."""
+    return Check(name, "Is it right?", f"/sys/{name}", EVERYWHERE, lambda _facts, _profile, _files: Finding("ok", ""))
+
+
+FINDINGS = [
+    (check("cpu.quota"), Finding("ok", "112 of 112 CPUs allowed")),
+    (
+        check("cpu.governor"),
+        Finding(
+            "warn",
+            "8 of 112 CPUs use powersave, profile kimi-k3.1-pro asks for performance",
+            wanted="performance",
+            why="CPU-bound steps of loading are slower",
+            hint="run `kboot boot --only tune`",
+        ),
+    ),
+    (check("gpu.mig_mode"), Finding("skip", "no GPU is in MIG mode")),
+    (
+        check("gpu.count"),
+        Finding("fail", "NVML lists 7 GPUs, the PCI bus 8", wanted="8", hint="`dmesg | grep -i xid`", source="NVML"),
+    ),
+    (check("gpu.nvml_responsive"), Finding("unknown", "no answer in 10 s")),
+]
+
+
+def test_findings_come_worst_first_with_what_helps(golden: Golden) -> None:
+    """A failure is read first; a good finding needs no advice; skipped checks are named once."""
+    golden("doctor.txt", doctor_text(FINDINGS, "doctor quick on node7: 1 fail (gpu.count), 1 warn (cpu.governor)"))
+
+
+def test_verbose_findings_have_their_source_and_why_they_were_skipped() -> None:
+    """-v shows where each answer was read, the finding's own source before the check's."""
+    text = doctor_text(FINDINGS, "summary", verbose=True)
+
+    assert "source  NVML" in text
+    assert "source  /sys/cpu.quota" in text
+    assert "no GPU is in MIG mode" in text

@@ -1,0 +1,35 @@
+"""How does the running or last boot read?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from report_samples import T0
+
+from kboot.report.text_status import status_text
+
+Golden = Callable[[str, str], None]
+RUNNING = {
+    "profile": "demo",
+    "state": "running",
+    "text": "pid 71",
+    "started_unix_s": T0,
+    "phases": [
+        {"name": "cache", "status": "done", "done_bytes": 0, "total_bytes": 0, "files_done": 0},
+        {"name": "fetch", "status": "running", "done_bytes": 4 * 10**11, "total_bytes": 10**12, "files_done": 37},
+    ],
+    "failed": [{"path": "model-00003-of-00111.safetensors", "code": "stalled", "message": "no byte for 30 s"}],
+    "eta_s": 338.0,
+    "eta_basis": "rate of the last 10 s, median of 3 boots",
+    "error": {"code": "locked", "message": "held by pid 9", "hint": "wait for it"},
+}
+
+
+def test_a_running_boot(golden: Golden) -> None:
+    """Phases with bytes and files, when it will serve and by what, what failed and why."""
+    golden("status.txt", status_text(RUNNING))
+
+
+def test_what_a_document_does_not_have_is_not_shown() -> None:
+    """Another version's daemon may leave keys out: what is there is shown."""
+    assert "ready" == status_text({"state": "ready"})

@@ -1,0 +1,34 @@
+"""How does a verification read?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from report_samples import LISTING, T0, failed_boot, shard
+
+from kboot.report.text_verify import verify_document, verify_text
+from kboot.report.types import Outcome
+
+Golden = Callable[[str, str], None]
+GOOD = Outcome("verify", f"verify {shard(1)} (full)", "asked", "done", T0, 2.0, size_bytes=14 * 10**9)
+BAD = Outcome("verify", f"verify {shard(3)} (full)", "asked", "failed", T0, 1.0, error=failed_boot().error)
+
+
+def test_a_file_that_is_wrong_is_named_with_its_reason_and_hint(golden: Golden) -> None:
+    """The claim, what was read and how fast, then each wrong file."""
+    golden("verify-failed.txt", verify_text("110 of 111 files are proven", [GOOD, BAD], LISTING))
+
+
+def test_a_good_checkpoint_is_verified_as_far_as_the_claim_says() -> None:
+    """The verdict is one word; how far it goes is the claim's to say; -v lists the files."""
+    text = verify_text("111 of 111 files hashed in this run", [GOOD], LISTING, verbose=True)
+
+    assert "moonshotai/Kimi-K3.1-Pro at 4b1c7e90d2f3: verified" == text.splitlines()[0]
+    assert "  111 of 111 files hashed in this run" in text
+    assert shard(1) in text
+
+
+def test_the_document_says_ok_only_without_failures() -> None:
+    """`ok` is what a program looks at."""
+    assert verify_document("full", "", [GOOD], LISTING)["ok"]
+    assert not verify_document("full", "", [GOOD, BAD], LISTING)["ok"]
