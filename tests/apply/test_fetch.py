@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes.fetching import ASK, fetch, listing_of, sources_of
+from fakes.fetching import ASK, IMPATIENT, fetch, listing_of, sources_of
 from fakes.hub import COMMIT, REPO, Chunked, Cut, FakeHub, Flip, Headers, Stall, Status, Whole
 from fakes.lying import LyingServer, pattern
 from kboot.apply.fetch import count_streams
@@ -147,7 +147,7 @@ def test_a_partial_that_is_too_long_is_thrown_away(tmp_path: Path) -> None:
 def test_silence_is_not_waited_out(tmp_path: Path) -> None:
     """B006: a body that stops at byte 1700 with the connection open fails after the stall timeout, bytes kept."""
     with LyingServer.of_case(CASES / "B006") as server:
-        got = fetch(tmp_path, CASE_LISTING, sources_of(server.url), replace(ASK, attempts=2))
+        got = fetch(tmp_path, CASE_LISTING, sources_of(server.url, ask=IMPATIENT), replace(ASK, attempts=2))
 
     assert ["source-silent"] == got.errors
     assert ["", "bytes=1700-"] == [r.range for r in server.requests]
@@ -160,7 +160,7 @@ def test_silence_of_one_source_moves_the_file_to_another(tmp_path: Path) -> None
     """B006: where there is a second source, it delivers the rest."""
     with FakeHub(ONE) as first, FakeHub(ONE) as second:
         first.every_file = Stall(1_000_000)
-        got = fetch(tmp_path, ONE, sources_of(first.url, second.url), replace(ASK, attempts=1))
+        got = fetch(tmp_path, ONE, sources_of(first.url, second.url, ask=IMPATIENT), replace(ASK, attempts=1))
 
     assert ONE[SHARD] == got.blob(SHARD)
     assert ["bytes=1000000-"] == [r.range for r in second.requests]
@@ -434,7 +434,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from dataclasses import replace
-from fakes.fetching import ASK, fetch, sources_of
+from fakes.fetching import ASK, IMPATIENT, fetch, sources_of
 from kboot.checkpoint import Listing, RemoteFile
 folder, url, sha256, size = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 listing = Listing("org/m", "main", "c" * 40, (RemoteFile("big.safetensors", size, sha256, sha256),), (), "test")

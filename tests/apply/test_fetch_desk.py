@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kboot.apply.fetch_desk import Desk
-from kboot.apply.fetch_work import Job, jobs_of
+from kboot.apply.fetch_work import Claim, Job, jobs_of
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
 from kboot.events import Event, FileTrouble, Notice
@@ -31,6 +31,7 @@ class At:
         self.stop = threading.Event()
         self.desk = Desk((HUB, MIRROR), attempts, self.said.append, self.stop)
         self.job, self.other = jobs_of([_action("a"), _action("b")], Path)
+        self.claim = Claim(self.job, 0, 5, 0, 0.0)
 
     @property
     def notices(self) -> list[str]:
@@ -53,7 +54,7 @@ def test_sources_are_asked_in_order(at: At) -> None:
 
 def test_a_file_that_is_not_there_comes_from_the_next(at: At) -> None:
     """What will not pass moves this file, and only this file, to the next source."""
-    at.desk.trouble(at.job, HUB, GONE, progress=False)
+    at.desk.trouble(at.claim, HUB, GONE, progress=False)
 
     assert MIRROR is at.desk.pick(at.job)
     assert HUB is at.desk.pick(at.other)
@@ -61,19 +62,27 @@ def test_a_file_that_is_not_there_comes_from_the_next(at: At) -> None:
 
 def test_tries_without_progress_are_counted(at: At) -> None:
     """After `attempts` of them the next source is asked; a try that brought bytes begins the count anew."""
-    at.desk.trouble(at.job, HUB, BROKEN, progress=False)
-    at.desk.trouble(at.job, HUB, BROKEN, progress=True)
+    at.desk.trouble(at.claim, HUB, BROKEN, progress=False)
+    at.desk.trouble(at.claim, HUB, BROKEN, progress=True)
     assert HUB is at.desk.pick(at.job)
-    at.desk.trouble(at.job, HUB, BROKEN, progress=False)
+    at.desk.trouble(at.claim, HUB, BROKEN, progress=False)
 
     assert MIRROR is at.desk.pick(at.job)
     assert ["source-failing"] * 3 == [e.code for e in at.said if isinstance(e, FileTrouble)]
 
 
+def test_streams_on_one_file_fail_each_for_itself(at: At) -> None:
+    """One bad second that hits every stream of a file once is one failed try for each, not several for the file."""
+    for start in range(4):
+        at.desk.trouble(Claim(at.job, start, 5, start, 0.0), HUB, BROKEN, progress=False)
+
+    assert HUB is at.desk.pick(at.job)
+
+
 def test_a_refused_token_closes_the_source_for_all(at: At) -> None:
     """What is true of the repository is not asked once per file, and is told once."""
-    at.desk.trouble(at.job, HUB, AUTH, progress=False)
-    at.desk.trouble(at.other, HUB, AUTH, progress=False)
+    at.desk.trouble(at.claim, HUB, AUTH, progress=False)
+    at.desk.trouble(Claim(at.other, 0, 5, 0, 0.0), HUB, AUTH, progress=False)
 
     assert [MIRROR, MIRROR] == [at.desk.pick(at.job), at.desk.pick(at.other)]
     assert ["source.refused"] == at.notices
@@ -81,8 +90,8 @@ def test_a_refused_token_closes_the_source_for_all(at: At) -> None:
 
 def test_the_error_of_a_file_is_its_first_cause(at: At) -> None:
     """B027: the preferred source's refusal is the error, the others stand below it."""
-    at.desk.trouble(at.job, MIRROR, GONE, progress=False)
-    at.desk.trouble(at.job, HUB, AUTH, progress=False)
+    at.desk.trouble(at.claim, MIRROR, GONE, progress=False)
+    at.desk.trouble(at.claim, HUB, AUTH, progress=False)
 
     with pytest.raises(SourceError) as caught:
         at.desk.pick(at.job)
@@ -95,7 +104,7 @@ def test_a_rate_limit_holds_everybody_and_is_no_failed_try(at: At) -> None:
     limited = RateLimited("rate-limited", "429", retry_after_s=30.0)
     before = monotonic_s()
     for _ in range(5):
-        at.desk.trouble(at.job, HUB, limited, progress=False)
+        at.desk.trouble(at.claim, HUB, limited, progress=False)
 
     assert HUB is at.desk.pick(at.job)
     assert ["source.limited"] == at.notices
@@ -107,7 +116,7 @@ def test_a_rate_limit_holds_everybody_and_is_no_failed_try(at: At) -> None:
 
 def test_a_rate_limit_without_end_is_given_up(at: At) -> None:
     """More than ten minutes of waiting in all, and the next source is asked."""
-    at.desk.trouble(at.job, HUB, RateLimited("rate-limited", "429", retry_after_s=3600.0), progress=False)
+    at.desk.trouble(at.claim, HUB, RateLimited("rate-limited", "429", retry_after_s=3600.0), progress=False)
 
     assert MIRROR is at.desk.pick(at.job)
 
@@ -115,7 +124,7 @@ def test_a_rate_limit_without_end_is_given_up(at: At) -> None:
 def test_a_network_that_is_not_up_is_waited_for(at: At) -> None:
     """B132: no name resolution is no failed try, however often."""
     for _ in range(5):
-        at.desk.trouble(at.job, HUB, NotYet("name-not-resolved", "EAI_AGAIN", retry=True), progress=False)
+        at.desk.trouble(at.claim, HUB, NotYet("name-not-resolved", "EAI_AGAIN", retry=True), progress=False)
 
     assert HUB is at.desk.pick(at.job)
     assert ["network.waiting"] == at.notices
@@ -126,7 +135,7 @@ def test_a_source_of_wrong_bytes_is_asked_last(at: At) -> None:
     at.desk.wrong_bytes(at.job, HUB.name)
     at.desk.wrong_bytes(at.other, HUB.name)
     assert [MIRROR, MIRROR] == [at.desk.pick(at.job), at.desk.pick(at.other)]
-    at.desk.trouble(at.job, MIRROR, GONE, progress=False)
+    at.desk.trouble(at.claim, MIRROR, GONE, progress=False)
 
     assert HUB is at.desk.pick(at.job)
     assert ["source.demoted"] == at.notices

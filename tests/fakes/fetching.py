@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fakes.checkpoints import paths_in, remote
@@ -20,7 +20,8 @@ from kboot.sources.types import Source
 from kboot.store.partial import have_bytes
 from kboot.store.store import Store
 
-ASK = FetchAsk(attempts=3, connect_timeout_s=2.0, stall_timeout_s=1.0)
+ASK = FetchAsk(attempts=3, connect_timeout_s=20.0, stall_timeout_s=30.0)
+IMPATIENT = replace(ASK, stall_timeout_s=1.0)
 
 
 @dataclass(frozen=True)

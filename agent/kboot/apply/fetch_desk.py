@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import Sequence
 
-from kboot.apply.fetch_work import Job
+from kboot.apply.fetch_work import Claim, Job
 from kboot.errors import KbootError, SourceError
 from kboot.events import Emit, FileTrouble, Notice
 from kboot.host.clock import boot_monotonic_s, monotonic_s
@@ -33,7 +33,7 @@ _FOR_ALL = frozenset(
 class Desk:
     """What is known of the sources during one fetch. For any thread.
 
-    attempts: tries without progress before a source is given up for one file.
+    attempts: tries without progress on one range before a source is given up for the file.
     """
 
     def __init__(self, sources: Sequence[Source], attempts: int, emit: Emit, stop: threading.Event) -> None:
@@ -45,7 +45,6 @@ class Desk:
         self._demoted: list[str] = []
         self._closed: dict[str, SourceError] = {}  # for every file
         self._given_up: dict[tuple[Job, str], SourceError] = {}
-        self._failures: dict[tuple[Job, str], int] = {}
         self._paused_until_s: dict[str, float] = {}
         self._limited_left_s = {source.name: LIMITED_S for source in sources}
         self._not_yet_until_s = monotonic_s() + not_yet_s(boot_monotonic_s())
@@ -69,12 +68,12 @@ class Desk:
                 return False
         return not self._stop.is_set()
 
-    def trouble(self, job: Job, source: Source, error: SourceError, progress: bool) -> None:
+    def trouble(self, claim: Claim, source: Source, error: SourceError, progress: bool) -> None:
         """Take in that a try failed, and wait before the next. progress: the try brought bytes worth having."""
-        path = job.action.file.path
+        path = claim.job.action.file.path
         self._emit(FileTrouble("fetch", path, error.code, f"{error.message} ({source.name})", final=False))
         with self._lock:
-            wait_s, notice = self._weigh(job, source, error, progress)
+            wait_s, notice = self._weigh(claim, source, error, progress)
         if notice:
             self._emit(notice)
         if wait_s > 0:
@@ -91,9 +90,9 @@ class Desk:
             text = f"{source} delivered wrong bytes for {path}: other sources are asked first from now on"
             self._emit(Notice("source.demoted", text))
 
-    def _weigh(self, job: Job, source: Source, error: SourceError, progress: bool) -> tuple[float, Notice | None]:
+    def _weigh(self, claim: Claim, source: Source, error: SourceError, progress: bool) -> tuple[float, Notice | None]:
         """Return how long this stream waits, and what an operator should know. The lock is held."""
-        name, now = source.name, monotonic_s()
+        job, name, now = claim.job, source.name, monotonic_s()
         if error.code in _FOR_ALL:
             notice = None if name in self._closed else Notice("source.refused", f"{name} is not asked again: {error}")
             self._closed.setdefault(name, error)
@@ -102,12 +101,11 @@ class Desk:
             return 0.0, self._pause(job, name, error, error.retry_after_s + SHORTEST_WAIT_S, "source.limited")
         if isinstance(error, NotYet) and now < self._not_yet_until_s:
             return 0.0, self._pause(job, name, error, NOT_YET_WAIT_S, "network.waiting")
-        key = (job, name)
-        self._failures[key] = 1 if progress else self._failures.get(key, 0) + 1
-        if not error.retry or self._failures[key] >= self._attempts:
-            self._given_up[key] = error
+        failures = claim.failures[name] = 1 if progress else claim.failures.get(name, 0) + 1
+        if not error.retry or failures >= self._attempts:
+            self._given_up[job, name] = error
             return 0.0, None
-        return 0.0 if progress else back_off_s(self._failures[key], random.random()), None
+        return 0.0 if progress else back_off_s(failures, random.random()), None
 
     def _pause(self, job: Job, name: str, error: SourceError, wait_s: float, event: str) -> Notice | None:
         """Let nobody ask a source for a while; a pause that is on already counts once."""

@@ -126,7 +126,7 @@ class Stream:
                 self._pour(source, claim, partial)
         except SourceError as exc:
             if not self._stop.is_set():
-                self._desk.trouble(claim.job, source, exc, claim.position - before >= _WORTH_BYTES)
+                self._desk.trouble(claim, source, exc, claim.position - before >= _WORTH_BYTES)
 
     def _pour(self, source: Source, claim: Claim, partial: Partial) -> None:
         job, buffer = claim.job, self._buffer

@@ -69,13 +69,17 @@ class Job:
 
 @dataclass(eq=False, slots=True)
 class Claim:
-    """A range that one stream receives, in order. end: may come nearer while it is being received."""
+    """A range that one stream receives, in order.
+
+    end: may come nearer while it is being received. failures: tries without progress in a row, by source.
+    """
 
     job: Job
     start: int
     end: int
     position: int
     since_s: float
+    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def seconds_left(self) -> float:
