@@ -6,18 +6,20 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kboot import __version__
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
+from kboot.apply.license import status as license_status
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Ran, Tools, run
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines import engine as engine_named
 from kboot.errors import KbootError
-from kboot.events import Emit
+from kboot.events import Emit, PhaseFinished, PhaseStarted
 from kboot.facts.checkpoint import checkpoint_facts, listing_with_residency, read_checkpoint
 from kboot.facts.collect import collect
 from kboot.facts.engine import collect_engine
@@ -27,7 +29,7 @@ from kboot.facts.storage import collect_storage
 from kboot.facts.types import MemoryFacts, NodeFacts
 from kboot.handoff import HandoffRecord, differences, outdated, record_of
 from kboot.host.clock import unix_s
-from kboot.host.files import lock_file, make_dirs
+from kboot.host.files import lock_file, make_dirs, sweep_temps
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes
@@ -40,7 +42,7 @@ from kboot.profile.load import load_node_classes
 from kboot.profile.types import LayoutAsk, NodeClass, Profile
 from kboot.report.claim import verify_claim
 from kboot.report.saved import save_report
-from kboot.report.types import BootReport, BootStatus, Outcome
+from kboot.report.types import BootReport, BootStatus, Outcome, Span
 from kboot.serving import OnReady, Serving, serve
 from kboot.sources import open_sources
 from kboot.sources.types import Source
@@ -48,7 +50,7 @@ from kboot.store.store import Store
 
 _BYTES: frozenset[PhaseName] = frozenset({"fetch", "verify", "publish", "warm"})
 _LOCK_WAIT_S = 2.0
-_LICENSE_LIMIT_BYTES = 1 << 20
+_TEMP_AGE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
     """Collect facts, side by side with the listing, and make the plan; changes nothing but kboot's own records.
 
     Raises:
-        KbootError: a source, a fact, the fit or the licence stands in the way.
+        KbootError: a source, a fact or the fit stands in the way.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="facts") as pool:
         reading = pool.submit(_read_facts, profile, host, paths)
@@ -100,7 +102,6 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
     classes = load_node_classes(paths)
     layout = choose_layout(profile, facts, classes, options.gpu)
     facts = _with_engine(facts, layout, host)
-    _require_license(profile, checkpoint, store, sources, paths)
     _require_fit(facts, layout, checkpoint, classes)
     ask = PlanAsk(
         model_path=str(paths.models / profile.name),
@@ -113,6 +114,9 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
     plan = make_plan(facts, checkpoint, profile, layout, engine_named(layout.engine), ask)
     plan = with_handoff(plan, _why_new_record(plan, facts, profile, checkpoint, host, paths))
     plan = choose_phases(plan, options.only, options.skip)
+    terms = license_status(profile, paths, None)
+    if not terms.passes:
+        plan = replace(plan, warnings=(*plan.warnings, f"boot will refuse: {terms.why}"))
     return Prepared(facts, checkpoint, plan, store, sources)
 
 
@@ -235,9 +239,13 @@ def boot(
     started_unix_s = unix_s()
     make_dirs(paths.runtime)
     with lock_file(paths.runtime / "boot.lock", _LOCK_WAIT_S):
+        _sweep(profile, paths, emit)
+        emit(PhaseStarted("plan", 0, 0))
         job = _job(profile, host, paths, options, emit)
+        planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
+        emit(PhaseFinished("plan", "done", planned.seconds, 0))
         ran = run(job.phases, tools_of(job, host, paths, emit, stop))
-        report = _report(job, ran, started_unix_s, stop)
+        report = _report(job, replace(ran, spans=(planned, *ran.spans)), started_unix_s, stop)
     if job.prepared is not None and options.serve and report.status in ("done", "degraded") and not stop.is_set():
         serving = Serving(job.prepared.plan, profile.serve, paths, options.exit_when_ready, on_ready)
         report = serve(serving, report, emit, stop)
@@ -245,10 +253,19 @@ def boot(
     return report
 
 
+def _sweep(profile: Profile, paths: Paths, emit: Emit) -> None:
+    """Take away what killed downloads and writes left behind, so that its space counts as free."""
+    Store(paths, emit).sweep(profile.checkpoint.repo)
+    for folder in (paths.state, paths.runtime):
+        with suppress(KbootError):  # not there yet, or not ours
+            sweep_temps(folder, _TEMP_AGE_S)
+
+
 def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Job:
     if options.bytes_only:
         return bytes_job(profile, host, paths, options, emit)
     prepared = prepare(profile, host, paths, options, emit)
+    _require_license(profile, prepared.checkpoint, prepared.store, prepared.sources, paths)
     plan, facts = prepared.plan, prepared.facts
     return Job(
         profile,
@@ -311,7 +328,7 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
         kernel_start_unix_s=job.kernel_start_unix_s,
         ready_unix_s=None,
         verify_mode=job.profile.verify.mode,
-        verify_claim=verify_claim(after, started_unix_s, _structures(ran.outcomes)),
+        verify_claim=verify_claim(after, started_unix_s, structures_of(ran.outcomes)),
         cache_key=job.prepared.plan.cache_key.name if job.prepared else "",
         spans=ran.spans,
         outcomes=ran.outcomes,
@@ -320,9 +337,9 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
     )
 
 
-def _structures(outcomes: Sequence[Outcome]) -> int:
+def structures_of(outcomes: Sequence[Outcome]) -> int:
     """Return how many files had their structure looked at, and no more than that."""
-    return sum(o.phase == "verify" and o.status != "failed" and o.size_bytes == 0 for o in outcomes)
+    return sum(o.phase == "verify" and o.status != "failed" and o.title.endswith(" (quick)") for o in outcomes)
 
 
 def _first_cause(outcomes: Sequence[Outcome]) -> KbootError | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.run import Tools, run_phase
-from kboot.boot import BootOptions, bytes_job, tools_of
+from kboot.boot import BootOptions, bytes_job, structures_of, tools_of
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile, VerifyMode
 from kboot.errors import VerificationFailed
 from kboot.events import Emit
@@ -54,7 +54,7 @@ def verify_checkpoint(
     job = bytes_job(asked, host, paths, BootOptions(offline=offline or not repair), emit)
     tools = tools_of(job, host, paths, emit, stop)
     wrong, outcomes = _look(job.checkpoint, mode, tools)
-    structures = sum(o.status == "done" and o.size_bytes == 0 for o in outcomes)
+    structures = structures_of(outcomes)
     if repair and wrong:
         good = [o for o in outcomes if o.status != "failed"]
         outcomes = (*good, *_mend(wrong, tools))

@@ -1,0 +1,236 @@
+"""One boot, from what is asked to what was done: on this machine, against a Hub on loopback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from booting import Node, profile
+from cli.cli_run import hub
+from kboot.apply.handoff import read_handoff, require_valid
+from kboot.boot import BootOptions, bytes_job
+from kboot.errors import ActionFailed, DoesNotFit, LicenseNotAccepted, SourceError
+from kboot.events import FileDone, PhaseFinished
+from kboot.host.files import lock_file, make_dirs
+from kboot.profile.types import CheckpointAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk
+from kboot.report.saved import load_reports
+
+SHARD = "model-00003-of-00006.safetensors"
+NOBODY = "http://127.0.0.1:9"  # discard: nobody listens
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The demo Hub with six shards."""
+    with hub(tmp_path_factory.mktemp("hub")) as url:
+        yield url
+
+
+@pytest.fixture
+def node(tmp_path: Path, endpoint: str) -> Node:
+    """A node nobody has booted yet."""
+    return Node(tmp_path, endpoint)
+
+
+@pytest.fixture
+def booted(node: Node) -> Node:
+    """A node after its first boot."""
+    assert node.boot().status == "done"
+    node.seen.clear()
+    return node
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int]]:
+    """Every file below a folder with size and mtime."""
+    return {str(p): (p.lstat().st_size, p.lstat().st_mtime_ns) for p in folder.rglob("*") if not p.is_dir()}
+
+
+def test_a_first_boot_fetches_proves_publishes_and_leaves_a_record_that_holds(node: Node) -> None:
+    """From nothing to a signed record: every file hashed in this run, the serving path in place."""
+    report = node.boot()
+    record = read_handoff(node.paths)
+
+    assert ("done", None) == (report.status, report.error)
+    assert "hashed in this run" in report.verify_claim
+    assert {"plan", "fetch", "publish", "cache", "handoff"} <= {s.name for s in report.spans}
+    assert (node.paths.models / "demo" / SHARD).is_file()
+    require_valid(record, node.host)
+
+
+def test_a_second_boot_of_a_good_node_has_nothing_to_do_and_says_why(booted: Node) -> None:
+    """The plan is empty, each phase says why, and what is claimed is what the ledger knows."""
+    plan = booted.plan()
+    report = booted.boot()
+
+    assert () == plan.actions
+    assert all(phase.note for phase in plan.phases)
+    assert () == report.outcomes
+    assert "unchanged since they were hashed" in report.verify_claim
+
+
+def test_a_plan_changes_nothing(node: Node) -> None:
+    """`kboot plan` and --dry-run leave a machine as it was, but for the ledger's own file."""
+    node.plan()
+
+    assert set() == {name for name in tree(node.folder) if "ledger.db" not in name}
+
+
+def test_a_pinned_commit_that_is_whole_asks_nobody(booted: Node) -> None:
+    """B018: the second boot of a pinned commit works with every request refused."""
+    commit = read_handoff(booted.paths).commit
+    pinned = profile(checkpoint=CheckpointAsk(repo="kboot/demo-moe", revision=commit))
+    booted.endpoint = NOBODY
+    report = booted.boot(pinned)
+
+    assert "done" == report.status
+    assert [] == [e for e in booted.seen if isinstance(e, FileDone) and e.phase == "fetch"]
+
+
+def test_an_unreachable_hub_does_not_stop_a_node_that_has_everything(booted: Node) -> None:
+    """A branch that cannot be asked for is the commit it last stood for, and a notice says so."""
+    booted.endpoint = NOBODY
+    report = booted.boot()
+
+    assert "done" == report.status
+    assert any("demo-moe" in text for text in booted.notices().values())
+
+
+def test_an_unreachable_hub_stops_a_node_that_has_nothing(node: Node) -> None:
+    """Nothing is there and nobody answers: the source's error, exit status 17."""
+    node.endpoint = NOBODY
+    with pytest.raises(SourceError) as caught:
+        node.boot()
+
+    assert 17 == caught.value.status
+
+
+def test_a_changed_shard_is_hashed_again_found_wrong_and_fetched_again(booted: Node) -> None:
+    """A byte changed behind the ledger's back, mtime put back: ctime tells, the hash decides, one file is fetched."""
+    blob = booted.blob(SHARD)
+    before = blob.stat()
+    with open(blob, "r+b") as file:
+        file.seek(before.st_size - 1)
+        last = file.read(1)
+        file.seek(before.st_size - 1)
+        file.write(bytes([last[0] ^ 1]))
+    os.utime(blob, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    first, second = booted.boot(), booted.boot()
+    fetched = [e.path for e in booted.seen if isinstance(e, FileDone) and e.phase == "fetch"]
+
+    assert ("failed", 12) == (first.status, first.error and first.error.status)
+    assert "done" == second.status
+    assert [SHARD] == fetched
+
+
+def test_a_deleted_shard_is_fetched_again_and_only_that(booted: Node) -> None:
+    """One file is gone: one file is fetched, and the record is written anew."""
+    booted.blob(SHARD).unlink()
+    report = booted.boot()
+
+    assert "done" == report.status
+    assert [SHARD] == [e.path for e in booted.seen if isinstance(e, FileDone) and e.phase == "fetch"]
+    assert "handoff" in {o.phase for o in report.outcomes}
+
+
+@pytest.mark.parametrize("mode", ["quick", "full"])
+def test_the_profile_says_how_far_the_gate_looks(booted: Node, mode: str) -> None:
+    """Mode quick looks at the structure of every file, mode full hashes every byte again."""
+    report = booted.boot(profile(verify=VerifyAsk(mode=mode)))  # type: ignore[arg-type]
+
+    assert "done" == report.status
+    assert ("structure of" if mode == "quick" else "hashed in this run") in report.verify_claim
+
+
+def test_a_licence_must_be_accepted_before_the_first_byte(node: Node) -> None:
+    """Exit status 16, nothing fetched; the plan still shows, with a warning."""
+    asked = profile(license=LicenseAsk(name="Terms", accept_required=True))
+    plan = node.plan(asked)
+    with pytest.raises(LicenseNotAccepted):
+        node.boot(asked)
+
+    assert any("boot will refuse" in warning for warning in plan.warnings)
+    assert not list(node.paths.hub.rglob("*.safetensors"))
+
+
+def test_a_layout_for_gpus_this_machine_lacks_is_refused_before_the_first_byte(node: Node) -> None:
+    """8x B300 on a machine without GPUs: exit status 15, and what was found."""
+    asked = profile(layout=(LayoutAsk(name="b300", gpu="B300", gpus_per_node=8),))
+    with pytest.raises(DoesNotFit) as caught:
+        node.boot(asked)
+
+    assert 15 == caught.value.status
+
+
+def test_fetch_alone_needs_no_layout(node: Node) -> None:
+    """A builder without GPUs fetches a model for machines that have them."""
+    asked = profile(layout=(LayoutAsk(name="b300", gpu="B300", gpus_per_node=8),))
+    report = node.boot(asked, only=frozenset({"fetch", "verify", "publish"}))
+
+    assert "done" == report.status
+    assert (node.paths.models / "demo" / SHARD).is_file()
+    assert not node.paths.handoff.exists()
+
+
+def test_phases_can_be_left_out(node: Node) -> None:
+    """--skip warm: the phase has no action and says who left it out."""
+    plan = node.plan(skip=frozenset({"warm"}))
+
+    assert {"warm": "left out by --skip"} == {p.name: p.note for p in plan.phases if p.name == "warm"}
+
+
+def test_two_boots_at_once_are_one(node: Node) -> None:
+    """While another process holds the boot's lock, a boot gives up after a moment and names the holder."""
+    make_dirs(node.paths.runtime)
+    with lock_file(node.paths.runtime / "boot.lock", 0), pytest.raises(ActionFailed) as caught:
+        node.boot()
+
+    assert "locked" == caught.value.code
+    assert str(os.getpid()) in caught.value.message + " ".join(caught.value.where)
+
+
+def test_a_stopped_boot_is_interrupted_and_goes_on_later(node: Node) -> None:
+    """Stop before the first byte: status interrupted, exit status 130 at the edge; the next boot finishes."""
+    node.stop.set()
+    stopped = node.boot()
+    node.stop.clear()
+
+    assert "interrupted" == stopped.status
+    assert "done" == node.boot().status
+
+
+def test_a_failed_warm_only_degrades(booted: Node) -> None:
+    """Phases that only make serving faster never stop a boot: the report is kept and the record stays."""
+    report = booted.boot(profile(warm=WarmAsk(enabled=False)))
+
+    assert "done" == report.status
+    require_valid(read_handoff(booted.paths), booted.host)
+
+
+def test_every_boot_is_kept(booted: Node) -> None:
+    """The history has each boot, newest first, with its events' phases."""
+    booted.boot()
+
+    assert ["done", "done"] == [r.status for r in load_reports(booted.paths, 10)]
+    assert "plan" in {e.phase for e in booted.seen if isinstance(e, PhaseFinished)}
+
+
+def test_a_new_profile_digest_makes_a_new_record(booted: Node) -> None:
+    """The record names the profile it was made from: another digest is a reason to write it again."""
+    plan = booted.plan(replace(profile(), digest="another"))
+    handoff = next(p for p in plan.phases if p.name == "handoff")
+
+    assert 1 == len(handoff.actions)
+    assert "profile" in handoff.actions[0].reason
+
+
+def test_a_disk_that_is_too_small_is_refused_before_the_first_byte(node: Node) -> None:
+    """B017: what is missing is compared with what is free, for the bytes alone as well."""
+    listed = bytes_job(profile(), node.host, node.paths, BootOptions(only=frozenset({"fetch"})), node.seen.append)
+
+    assert 0 < listed.checkpoint.missing_bytes
+    assert not list(node.paths.hub.rglob("*.safetensors"))

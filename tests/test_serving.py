@@ -1,0 +1,130 @@
+"""Serves in the foreground what a boot has prepared: the demo engine, started through `kboot exec`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from booting import Node, profile
+from cli.cli_run import hub
+from kboot.boot import BootOptions, boot
+from kboot.profile.types import Profile
+from kboot.report.types import BootReport
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The demo Hub with six shards."""
+    with hub(tmp_path_factory.mktemp("hub")) as url:
+        yield url
+
+
+@pytest.fixture
+def node(tmp_path: Path, endpoint: str) -> Node:
+    """A node nobody has booted yet."""
+    return Node(tmp_path, endpoint)
+
+
+@pytest.fixture
+def served() -> Profile:
+    """The demo profile on a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    asked = profile()
+    return replace(asked, serve=replace(asked.serve, port=port))
+
+
+def engines_of(node: Node) -> list[psutil.Process]:
+    """Processes that serve this node's model."""
+    model = str(node.paths.models / "demo")
+    return [p for p in psutil.process_iter(["cmdline"]) if model in (p.info["cmdline"] or [])]
+
+
+def test_a_boot_serves_answers_marks_its_cache_and_leaves_nothing_running(node: Node, served: Profile) -> None:
+    """--serve --exit-when-ready: health, model and one completion came back; phases of the engine are in the report."""
+    report = node.boot(served, serve=True, exit_when_ready=True)
+
+    assert ("done", None) == (report.status, report.error)
+    assert report.ready_unix_s is not None
+    assert "completion" in node.notices()["engine.answered"]
+    assert {"serve", "fetch"} <= {s.name for s in report.spans}
+    assert any(s.lane == "engine" for s in report.spans)
+    assert list(node.paths.cache.glob("*/complete"))
+    assert [] == engines_of(node)
+
+
+def test_a_second_serve_finds_everything_in_place(node: Node, served: Profile) -> None:
+    """Only the engine is started: nothing is fetched, the cache is the same one."""
+    node.boot(served, serve=True, exit_when_ready=True)
+    second = node.boot(served, serve=True, exit_when_ready=True)
+
+    assert "done" == second.status
+    assert {"serve"} == {o.phase for o in second.outcomes}
+    assert 1 == len(list(node.paths.cache.iterdir()))
+
+
+def test_the_report_is_given_when_the_engine_answers_and_a_stop_ends_it(node: Node, served: Profile) -> None:
+    """on_ready comes while the engine runs; the stop event then ends it, and the boot stays done."""
+    given: list[BootReport] = []
+
+    def on_ready(report: BootReport) -> None:
+        assert engines_of(node)
+        given.append(report)
+        node.stop.set()
+
+    options = BootOptions(serve=True)
+    report = boot(served, node.host, node.paths, options, node.seen.append, node.stop, on_ready)
+
+    assert ["done"] == [r.status for r in given]
+    assert "done" == report.status
+    assert [] == engines_of(node)
+
+
+def test_an_engine_that_dies_while_serving_is_a_failure_with_its_signal(node: Node, served: Profile) -> None:
+    """SIGKILL of the front end: exit status 14, the signal named, no orphan left."""
+
+    def on_ready(_: BootReport) -> None:
+        front = engines_of(node)[0]
+        threading.Timer(0.2, os.kill, (front.pid, signal.SIGKILL)).start()
+
+    options = BootOptions(serve=True)
+    report = boot(served, node.host, node.paths, options, node.seen.append, node.stop, on_ready)
+
+    assert ("failed", 14) == (report.status, report.error and report.error.status)
+    assert report.error is not None
+    assert "signal 9" in report.error.message
+    assert [] == engines_of(node)
+
+
+def test_a_port_in_use_is_said_before_the_engine_starts(node: Node, served: Profile) -> None:
+    """Someone listens on the engine's port: one error that names the port, and no engine."""
+    with socket.create_server(("127.0.0.1", served.serve.port)):
+        report = node.boot(served, serve=True, exit_when_ready=True)
+
+    assert report.error is not None
+    assert ("failed", "port-in-use") == (report.status, report.error.code)
+    assert str(served.serve.port) in report.error.message
+    assert [] == engines_of(node)
+
+
+def test_a_stop_before_the_engine_answers_is_an_interruption(node: Node, served: Profile) -> None:
+    """The event is set while the engine starts: status interrupted, nothing left running."""
+    seen = node.seen
+
+    def emit(event: object) -> None:
+        seen.append(event)  # type: ignore[arg-type]
+        if getattr(event, "event", "") == "engine.started":
+            node.stop.set()
+
+    report = boot(served, node.host, node.paths, BootOptions(serve=True), emit, node.stop)
+
+    assert "interrupted" == report.status
+    assert [] == engines_of(node)
