@@ -19,6 +19,8 @@ def test_only_secrets_are_masked() -> None:
     assert "hf_transfer of hf_home" == mask("hf_transfer of hf_home")
     assert "Authorization: Bearer abc***" == mask("Authorization: Bearer abcdefghijkl")
     assert "http://***@proxy:3128" == mask("http://user:pw@proxy:3128")
+    assert "404 for url (https://cdn/a?***)" == mask("404 for url (https://cdn/a?Signature=x&Policy=y)")
+    assert "is it there? yes" == mask("is it there? yes")
 
 
 def test_signed_links_are_shown_without_their_signature() -> None:

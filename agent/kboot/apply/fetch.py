@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kboot.apply.fetch_desk import Desk
 from kboot.apply.fetch_stream import Stream, Throttle
+from kboot.apply.fetch_transport import HfTransfer, transfer_path
 from kboot.apply.fetch_work import MIN_PIECE_BYTES, Job, Pool, jobs_of
 from kboot.checkpoint import Listing
 from kboot.errors import ActionFailed, DoesNotFit, KbootError
@@ -49,7 +50,7 @@ def fetch_files(
     """
     jobs = jobs_of(actions, lambda blob_id: store.part_path(listing.repo, blob_id))
     try:
-        _reserve(jobs)
+        _reserve(jobs, in_place=ask.transport == "http")
     except KbootError as exc:
         for job in jobs:
             job.state, job.error = "failed", exc
@@ -95,8 +96,10 @@ class _Fetch:
         self._pool = Pool(jobs, streams, self._ended)
         desk = Desk(sources, ask.attempts, emit, self._ended)
         throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
+        other = None if ask.transport == "http" else HfTransfer(listing, ask.stall_timeout_s, emit, self._ended)
         self._streams = [
-            Stream(listing, self._pool, desk, throttle, emit, self._ended, self._proven.put) for _ in range(streams)
+            Stream(listing, self._pool, desk, throttle, emit, self._ended, other, self._proven.put)
+            for _ in range(streams)
         ]
         self._checkpointed_s: dict[Job, float] = {}
 
@@ -192,18 +195,21 @@ def _interrupted(job: Job) -> KbootError:
     )
 
 
-def _reserve(jobs: Sequence[Job]) -> None:
+def _reserve(jobs: Sequence[Job], in_place: bool) -> None:
     """Take the disk blocks of every file before the first byte, so that a full disk is known at once.
+
+    in_place: files grow where they are reserved; hf_transfer makes its own, for which the room is only compared.
 
     Raises:
         DoesNotFit: there is no room for all; what was taken for this run is given back.
     """
     large = [job for job in jobs if job.action.file.size_bytes >= _RESERVE_FROM_BYTES]
-    for folder in {job.part_path.parent for job in jobs}:
-        files.make_dirs(folder)
+    for job in jobs:
+        files.make_dirs(job.part_path.parent)
+        files.remove(transfer_path(job.part_path))  # of a run that was killed
     try:
         _check_room(large)
-        for job in large:
+        for job in large if in_place else ():
             with BlockFile(job.part_path) as blocks:
                 blocks.reserve(job.action.file.size_bytes)
     except KbootError:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from kboot.apply.fetch_desk import Desk, wrong_twice
+from kboot.apply.fetch_transport import HfTransfer
 from kboot.apply.fetch_work import Claim, Job, Pool
 from kboot.checkpoint import Listing
 from kboot.errors import KbootError, SourceError, VerificationFailed
@@ -52,15 +53,20 @@ class Stream:
         throttle: Throttle,
         emit: Emit,
         stop: threading.Event,
+        transport: HfTransfer | None,
         hand_over: Callable[[Job], None],
     ) -> None:
-        """hand_over: takes a job whose bytes are proven and written, but not yet durable."""
+        """Make one; run() does the work.
+
+        transport: asked first for a file. hand_over: takes a job whose bytes are proven and written, not yet durable.
+        """
         self._listing = listing
         self._pool = pool
         self._desk = desk
         self._throttle = throttle
         self._emit = emit
         self._stop = stop
+        self._transport = transport
         self._hand_over = hand_over
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
 
@@ -73,8 +79,9 @@ class Stream:
                 self._receive(work)
 
     def _open(self, job: Job) -> None:
-        """Look at what an earlier run left of a file."""
+        """Look at what an earlier run, or another transport, left of a file."""
         try:
+            brought_by = self._brought_by(job)
             partial = Partial(job.part_path, job.action.file)
             if why := partial.found.discarded:
                 text = f"what was here of {job.action.file.path} is not used: {why}"
@@ -88,11 +95,24 @@ class Stream:
             self._pool.fail(job, exc)
             self._give_up(job)
             return
-        job.reused_bytes = partial.found.reused_bytes
+        if brought_by:
+            job.used.add(brought_by)
+        else:
+            job.reused_bytes = partial.found.reused_bytes
         missing = partial.missing()
         self._pool.opened(job, partial, missing)
         if not missing:
             self._prove(job, partial)
+
+    def _brought_by(self, job: Job) -> str:
+        """Let another transport bring the file, if there is one; return the source's name, or nothing."""
+        if self._transport is None:
+            return ""
+        try:
+            source = self._desk.pick(job)
+        except SourceError:
+            return ""  # what is here already may be the whole file
+        return source.name if self._transport.bring(source, job.action.file, job.part_path) else ""
 
     def _receive(self, claim: Claim) -> None:
         """Receive a range from whoever gives it, then see whether the file is whole."""

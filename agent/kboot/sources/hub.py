@@ -84,7 +84,7 @@ class Hub:
 
     def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> HttpBody:
         """Ask for bytes [start, end). A link that has expired is asked for again, once. See Source."""
-        url = f"{self.endpoint}/{quote(repo)}/resolve/{quote(commit, safe='')}/{quote(file.path)}"
+        url = self._resolve_url(repo, commit, file)
         with self._links_lock:
             link = self._links.get(url)
         answer = self._follow(link or url, start, end)
@@ -100,6 +100,15 @@ class Hub:
                 self._links[url] = answer.url
         return answer.body(found)
 
+    def direct_link(self, repo: str, commit: str, file: RemoteFile) -> str:
+        """Return where the Hub redirects to, or its own URL where it needs no token. See HasLinks."""
+        answer = self._follow(self._resolve_url(repo, commit, file), 0, 1)
+        self._judge(answer, Asked(self._origin.address, repo, commit, file.path), file, 0, 1)
+        answer.drop()
+        if self._token.value and origin_of(answer.url) == self._origin:
+            raise SourceError("link-needs-token", f"{self._origin.address} gives {file.path} only with the token")
+        return answer.url
+
     def interrupt(self) -> None:
         """End every open body and refuse new ones. See Source."""
         self._client.interrupt()
@@ -107,6 +116,9 @@ class Hub:
     def close(self) -> None:
         """Close idle connections. See Source."""
         self._client.close()
+
+    def _resolve_url(self, repo: str, commit: str, file: RemoteFile) -> str:
+        return f"{self.endpoint}/{quote(repo)}/resolve/{quote(commit, safe='')}/{quote(file.path)}"
 
     def _read_once(self, repo: str, commit: str, file: RemoteFile) -> bytes:
         data = bytearray(file.size_bytes + 1)  # one more, to notice a body that does not end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
@@ -91,6 +91,21 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Close idle connections; the source can be used again."""
+        ...
+
+
+@runtime_checkable
+class HasLinks(Protocol):
+    """A source whose files can be had by anybody who knows a link."""
+
+    name: str
+
+    def direct_link(self, repo: str, commit: str, file: RemoteFile) -> str:
+        """Return a URL that gives the file's bytes, with ranges, to whoever asks without a token.
+
+        Raises:
+            SourceError: code "link-needs-token" where there is none; or the source refuses.
+        """
         ...
 
 
