@@ -8,6 +8,7 @@ from pathlib import Path
 from kboot.apply.outcome import Effect, carry_out
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs
+from kboot.host.sharing import engine_dir_mode
 from kboot.plan.types import PrepareCache
 from kboot.report.types import Outcome
 
@@ -22,7 +23,7 @@ def prepare_cache(action: PrepareCache) -> Outcome:
 
 def _prepare(action: PrepareCache) -> Effect:
     folder = Path(action.path)
-    make_dirs(folder)
+    make_dirs(folder, engine_dir_mode(folder.parent))
     text = json.dumps(dict(sorted(action.key.factors.items())), indent=2) + "\n"
     atomic_write(folder / FACTORS, text.encode())
     return Effect(after=action.path)
