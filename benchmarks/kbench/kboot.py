@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,8 +32,11 @@ def kboot() -> str:
 
 
 def clean_env(**more: str) -> dict[str, str]:
-    """Return an environment in which neither kboot nor the Hub's client reads anything of the caller's."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "KBOOT_", "XDG_"))}
+    """Return an environment in which neither Python, kboot nor the Hub's client reads anything of the caller's.
+
+    PYTHONDONTWRITEBYTECODE alone would make every start compile what an installation has compiled.
+    """
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "KBOOT_", "XDG_", "PYTHON"))}
     return {**kept, "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_UPDATE_CHECK": "1", **more}
 
 
@@ -75,11 +80,10 @@ command = [{", ".join(f'"{word}"' for word in command)}]
 
 
 def version_of(argv: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Return the first line that each program says of its version."""
-    import subprocess
-
+    """Return the number in what each program says of its version."""
     found = {}
     for name, command in argv.items():
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        found[name] = (done.stdout or done.stderr).strip().split("\n", 1)[0]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=clean_env(), check=False)
+        number = re.search(r"\d+(\.\d+)+", re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr))
+        found[name] = number.group() if number else "unknown"
     return found

@@ -191,4 +191,4 @@ def _cpu_model() -> str:
 
 
 def _tail(text: str) -> str:
-    return " | ".join(text.strip().splitlines()[-4:])
+    return " ".join(text.split())[-600:]
