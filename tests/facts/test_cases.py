@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kboot.facts.gpu import normal_bus_id
 from kboot.facts.types import Gap, NodeFacts
-from kboot.facts.visible import visible_devices
+from kboot.facts.visible import usable_gpus, visible_devices, why_not_clear
 from nodes.plugin import facts_of
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -120,6 +121,31 @@ def test_a_mig_uuid_in_the_environment_names_its_slice(tmp_path: Path) -> None:
     ]
     assert [0, 1] == [d.gpu.index for d in visible_devices("0, GPU-bbbb", found).devices]
     assert ("7", "MIG-", "GPU-") == visible_devices("7,MIG-,GPU-", found).unknown
+
+
+def test_a_visible_slice_stands_as_a_gpu(tmp_path: Path) -> None:
+    """B088, B090: a worker on a slice has its parent's index, its own UUID and its own memory."""
+    gpu = facts_of(case_root("B090", tmp_path)).gpu
+    (mig,) = gpu.gpus[0].mig_slices
+
+    (usable,) = usable_gpus(replace(gpu, visible=mig.uuid))
+
+    assert (0, mig.uuid, 20 << 30) == (usable.index, usable.uuid, usable.memory_total_bytes)
+    assert gpu.gpus == usable_gpus(gpu)
+    assert () == usable_gpus(replace(gpu, visible=""))
+
+
+def test_numbers_of_mixed_models_are_not_clear(tmp_path: Path) -> None:
+    """B092: CUDA's 0 is the fastest card, NVML's 0 the first on the bus; by UUID or by bus order it is clear."""
+    gpus = facts_of(case_root("B092", tmp_path)).gpu.gpus
+
+    assert "models are mixed" in why_not_clear("0", None, gpus)
+    assert "" == why_not_clear("0", "PCI_BUS_ID", gpus)
+    assert "" == why_not_clear(gpus[-1].uuid, None, gpus)
+    assert "GPU-nowhere names nothing here; CUDA ignores it and all that follow" == why_not_clear(
+        f"{gpus[0].uuid},GPU-nowhere,0", None, gpus
+    )
+    assert [gpus[0]] == [d.gpu for d in visible_devices(f"{gpus[0].uuid},GPU-nowhere,0", gpus).devices]
 
 
 def test_a_slice_has_its_own_memory(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kboot.facts.cgroup import allowed_cpus, memory_limit_bytes, quota_cpus
+from kboot.facts.cgroup import allowed_cpus, memory_limit_bytes, quota_cpus, throttling
 from kboot.facts.reader import Reader
+from kboot.facts.types import Throttling
 from kboot.host.recorded import RecordedHost
 
 V2_MOUNT = "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
@@ -118,3 +119,34 @@ def test_a_malformed_cpuset_is_a_gap(tmp_path: Path) -> None:
 
     assert (None, None) == (allowed_cpus(found), quota_cpus(found))
     assert ["cpu.allowed"] == [gap.fact for gap in found.gaps]
+
+
+def test_the_cgroup_that_was_stopped_longest_is_named(tmp_path: Path) -> None:
+    """Version 2: a pod's quota stops the container in it, whose own file says nothing of that."""
+    top = "/sys/fs/cgroup"
+    found = reader(
+        tmp_path,
+        {
+            "/proc/self/cgroup": "0::/kubepods/pod1/main",
+            "/proc/self/mountinfo": V2_MOUNT,
+            f"{top}/cpu.stat": "usage_usec 5",
+            f"{top}/kubepods/pod1/cpu.stat": "usage_usec 9\nnr_periods 400\nnr_throttled 100\nthrottled_usec 2500000",
+            f"{top}/kubepods/pod1/main/cpu.stat": "usage_usec 9\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0",
+        },
+    )
+
+    assert Throttling(f"{top}/kubepods/pod1", 400, 100, 2.5) == throttling(found)
+
+
+def test_version_1_counts_nanoseconds_and_any_process_can_be_asked_about(tmp_path: Path) -> None:
+    """cpu.stat of pid 77's cgroup; a machine without the controller says nothing."""
+    found = reader(
+        tmp_path,
+        {
+            "/proc/77/cgroup": "3:cpu,cpuacct:/box",
+            "/sys/fs/cgroup/cpu/box/cpu.stat": "nr_periods 10\nnr_throttled 4\nthrottled_time 1500000000",
+        },
+    )
+
+    assert Throttling("/sys/fs/cgroup/cpu/box", 10, 4, 1.5) == throttling(found, 77)
+    assert throttling(reader(tmp_path / "other", {})) is None

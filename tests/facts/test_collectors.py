@@ -10,6 +10,7 @@ import pytest
 
 from kboot import __version__
 from kboot.facts.caches import collect_caches
+from kboot.facts.cpu import collect_cpu
 from kboot.facts.engine import collect_engine
 from kboot.facts.gpu import collect_gpu, normal_bus_id
 from kboot.facts.memory import collect_memory
@@ -313,3 +314,37 @@ def test_a_file_that_may_not_be_read_is_a_gap(tmp_path: Path) -> None:
 
     assert stat.S_ISDIR((tmp_path / "proc/sys/vm/swappiness").stat().st_mode)
     assert ({}, ["Is a directory"]) == (facts.value_of, [gap.reason for gap in gaps])
+
+
+def test_two_witnesses_that_disagree_about_a_gpus_place_are_a_gap(tmp_path: Path) -> None:
+    """The PCI device is on node 0, the CPUs that NVML calls near are of node 1: both are told, neither is averaged."""
+    host = tree(tmp_path, {"/sys/bus/pci/devices/0000:1a:00.0/numa_node": "0\n"})
+    answers = {"gpus": [{"index": 0, "bus_id": "00000000:1A:00.0", "cpu_affinity": "4-7"}]}
+    node_of = {cpu: cpu // 4 for cpu in range(8)}
+    facts, gaps = collect_gpu(host, answers, node_of)
+
+    assert (0, (4, 5, 6, 7)) == (facts.gpus[0].numa_node, facts.gpus[0].cpu_affinity)
+    assert ["the PCI bus says node 0, NVML's CPUs are of node 1"] == [
+        gap.reason for gap in gaps if gap.fact == "gpu.gpus.0.locality"
+    ]
+    assert not any(gap.fact.endswith(".locality") for gap in collect_gpu(host, answers, {4: 0})[1])
+
+
+def test_processes_on_gpus_tell_their_cpus(tmp_path: Path) -> None:
+    """One whose entry is not in this /proc (another pid namespace) is listed without CPUs."""
+    host = tree(tmp_path, {"/proc/70/status": "Name:\tVLLM::Worker\nCpus_allowed_list:\t0-3,8\n"})
+    facts, _ = collect_gpu(host, {"gpus": [{"index": 0, "procs": [{"pid": 70}, {"pid": 71}]}]})
+
+    assert ((70, 71), {70: (0, 1, 2, 3, 8)}) == (facts.gpus[0].processes, facts.cpus_of_pid)
+
+
+def test_cpus_switched_off_and_dies_are_told(tmp_path: Path) -> None:
+    """Present and not online is off; dies come from the kernel's lists, and not at all where one is missing."""
+    top = "/sys/devices/system/cpu"
+    files = {f"{top}/online": "0-2", f"{top}/present": "0-3", f"{top}/possible": "0-7"}
+    dies = {f"{top}/cpu{cpu}/topology/die_cpus_list": "0-1" if cpu < 2 else "2-3" for cpu in range(3)}
+    facts, _ = collect_cpu(tree(tmp_path / "new", {**files, **dies}), ())
+    older, _ = collect_cpu(tree(tmp_path / "old", files), ())
+
+    assert ((3,), {0: 0, 1: 0, 2: 2}) == (facts.offline, facts.die_of)
+    assert ((3,), {}) == (older.offline, older.die_of)

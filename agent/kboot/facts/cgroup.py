@@ -9,8 +9,8 @@ from typing import Literal
 
 from kboot.facts.mounts import MOUNTINFO, MountLine, parse_mountinfo
 from kboot.facts.reader import Reader, whole_number
+from kboot.facts.types import Throttling
 
-_CGROUP = "/proc/self/cgroup"
 _ROOT = "/sys/fs/cgroup"
 _NO_LIMIT_BYTES = 1 << 60  # v1 writes the largest page-aligned number for "no limit"
 
@@ -25,9 +25,9 @@ class Level:
     folder: str
 
 
-def levels(reader: Reader, controller: Controller) -> tuple[Level, ...]:
-    """Return the folders that bind this process for a controller, in every hierarchy that has it."""
-    text = reader.optional(_CGROUP)
+def levels(reader: Reader, controller: Controller, pid: int | Literal["self"] = "self") -> tuple[Level, ...]:
+    """Return the folders that bind a process for a controller, in every hierarchy that has it."""
+    text = reader.optional(f"/proc/{pid}/cgroup")
     mounts = parse_mountinfo(reader.optional(MOUNTINFO) or "")
     found: list[Level] = []
     for line in ("0::/" if text is None else text).splitlines():
@@ -62,6 +62,12 @@ def quota_cpus(reader: Reader) -> float | None:
     )
 
 
+def throttling(reader: Reader, pid: int | Literal["self"] = "self") -> Throttling | None:
+    """Return what the quota that stopped a process's cgroups longest has done; None where no kernel file says."""
+    found = [t for level in levels(reader, "cpu", pid) if (t := _throttling(reader, level)) is not None]
+    return max(found, key=lambda t: t.throttled_s, default=None)
+
+
 def memory_limit_bytes(reader: Reader) -> int | None:
     """Return the tightest memory limit on the path; None without one."""
     limits = (
@@ -84,6 +90,15 @@ def _quota(reader: Reader, level: Level) -> float | None:
         period = reader.optional(f"{level.folder}/cpu.cfs_period_us") or ""
     quota_us, period_us = whole_number(quota), whole_number(period)
     return quota_us / period_us if quota_us and period_us and quota_us > 0 else None
+
+
+def _throttling(reader: Reader, level: Level) -> Throttling | None:
+    lines = (reader.optional(f"{level.folder}/cpu.stat") or "").splitlines()
+    said = {name: whole_number(value) or 0 for name, _, value in (line.partition(" ") for line in lines)}
+    if "nr_periods" not in said:
+        return None  # the root has usage alone
+    stopped_s = said.get("throttled_usec", 0) / 1e6 + said.get("throttled_time", 0) / 1e9  # version 2, version 1
+    return Throttling(level.folder, said["nr_periods"], said.get("nr_throttled", 0), stopped_s)
 
 
 def _mount(mounts: tuple[MountLine, ...], fs_type: str, controller: str | None) -> MountLine | None:

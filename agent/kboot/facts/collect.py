@@ -8,12 +8,15 @@ from typing import Any
 
 from kboot.facts.caches import collect_caches
 from kboot.facts.cpu import collect_cpu
+from kboot.facts.disks import collect_disks
 from kboot.facts.engine import collect_engine
 from kboot.facts.gpu import collect_gpu
 from kboot.facts.limits import collect_limits
 from kboot.facts.memory import collect_memory
+from kboot.facts.network import collect_network
 from kboot.facts.numa import collect_numa
 from kboot.facts.os import collect_os
+from kboot.facts.programs import collect_programs
 from kboot.facts.storage import collect_storage
 from kboot.facts.tune import collect_tune
 from kboot.facts.types import NodeFacts
@@ -49,8 +52,10 @@ def collect(
     engine, engine_gaps = collect_engine(host, engine_name, engine_interpreter)
     caches, cache_gaps = collect_caches(host, paths)
     tune, tune_gaps = collect_tune(host, tune_paths)
+    nics, rdma, network_gaps = collect_network(host)
+    disks, disk_gaps = collect_disks(host)
     nvml.join()
-    gpu, gpu_gaps = collect_gpu(host, nvml.answers)
+    gpu, gpu_gaps = collect_gpu(host, nvml.answers, cpu.node_of)
     return NodeFacts(
         collected_unix_s=unix_s(),
         os=os,
@@ -63,6 +68,10 @@ def collect(
         engine=engine,
         caches=caches,
         tune=tune,
+        nics=nics,
+        rdma=rdma,
+        disks=disks,
+        programs=collect_programs(host),
         gaps=(
             *os_gaps,
             *numa_gaps,
@@ -73,6 +82,8 @@ def collect(
             *engine_gaps,
             *cache_gaps,
             *tune_gaps,
+            *network_gaps,
+            *disk_gaps,
             *gpu_gaps,
         ),
     )

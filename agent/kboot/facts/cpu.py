@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from kboot.facts.cgroup import allowed_cpus, quota_cpus
+from kboot.facts.cgroup import allowed_cpus, quota_cpus, throttling
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.types import CpuFacts, Gap, NumaNode
 from kboot.host.types import Host
@@ -30,6 +30,9 @@ def collect_cpu(host: Host, numa: Iterable[NumaNode]) -> tuple[CpuFacts, tuple[G
         core_of=_cores(reader, online),
         node_of={cpu: node_of[cpu] for cpu in online if cpu in node_of},
         governor_of=_governors(reader, online),
+        offline=_offline(reader, online),
+        die_of=_dies(reader, online),
+        throttled=throttling(reader),
     )
     return facts, reader.gaps
 
@@ -55,6 +58,23 @@ def _allowed(reader: Reader, online: tuple[int, ...]) -> tuple[int, ...]:
 def _isolated(reader: Reader) -> tuple[int, ...]:
     text = reader.optional(f"{_CPU}/isolated")
     return () if not text else reader.parsed_list("cpu.isolated", f"{_CPU}/isolated", text) or ()
+
+
+def _offline(reader: Reader, online: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the CPUs that are in the machine and switched off; those that could be plugged in do not count."""
+    return tuple(cpu for cpu in _list(reader, f"{_CPU}/present") if cpu not in online)
+
+
+def _dies(reader: Reader, online: tuple[int, ...]) -> Mapping[int, int]:
+    """Return the lowest online CPU of each CPU's die, reading one list for each die."""
+    die_of: dict[int, int] = {}
+    for cpu in online:
+        if cpu not in die_of:
+            members = _list(reader, f"{_CPU}/cpu{cpu}/topology/die_cpus_list")
+            if cpu not in members:
+                return {}  # kernels before 5.4
+            die_of |= dict.fromkeys((member for member in members if member in online), cpu)
+    return dict(sorted(die_of.items()))
 
 
 def _cores(reader: Reader, online: tuple[int, ...]) -> Mapping[int, tuple[int, int]]:

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Mapping
 
 from kboot import __version__
+from kboot.facts.programs import path_folders
 from kboot.facts.reader import Reader
 from kboot.facts.types import EngineFacts, Gap
 from kboot.host.types import Host
 
 _PACKAGED = ("vllm", "sglang", "tokenspeed")
-_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENTS = "/opt"  # where images keep an engine's environment: /opt/venv/bin, /opt/vllm/bin
 _TOLD = (
     "apache-tvm-ffi",
@@ -74,9 +74,8 @@ def _find(reader: Reader, name: str, interpreter: str | None) -> EngineFacts | N
 
 
 def _command_folders(reader: Reader) -> tuple[str, ...]:
-    path = reader.host.environ().get("PATH") or _DEFAULT_PATH
-    environments = [f"{_ENVIRONMENTS}/{name}/bin" for name in reader.names(_ENVIRONMENTS)]
-    return tuple(dict.fromkeys(folder for folder in (*path.split(":"), *environments) if folder.startswith("/")))
+    environments = (f"{_ENVIRONMENTS}/{name}/bin" for name in reader.names(_ENVIRONMENTS))
+    return tuple(dict.fromkeys((*path_folders(reader), *environments)))
 
 
 def _pythons(reader: Reader, name: str, folders: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kboot.facts.memory import MEMINFO
-from kboot.facts.reader import Reader, kib_lines, whole_number
+from kboot.facts.reader import Reader, kib_lines, node_number, whole_number
 from kboot.facts.types import Gap, Gpu, GpuFacts, MigSlice, NvmlState
+from kboot.facts.visible import why_not_clear
 from kboot.host.types import Host
 
 _PCI = "/sys/bus/pci/devices"
@@ -29,19 +30,30 @@ _STATE_OF: Mapping[str, NvmlState] = {
 Answers = Mapping[str, Any]
 
 
-def collect_gpu(host: Host, answers: Answers | OSError) -> tuple[GpuFacts, tuple[Gap, ...]]:
-    """Join NVML's answers (`Host.nvml`, or the error of asking) with the PCI bus; each failure stays with its GPU."""
+def collect_gpu(
+    host: Host, answers: Answers | OSError, node_of: Mapping[int, int] | None = None
+) -> tuple[GpuFacts, tuple[Gap, ...]]:
+    """Join NVML's answers (`Host.nvml`, or the error of asking) with the PCI bus; each failure stays with its GPU.
+
+    node_of: NUMA node by CPU, to compare where NVML and the PCI bus say that a GPU is.
+    """
     reader = Reader(host)
     pci = _pci_bus_ids(reader)
+    env = host.environ()
+    visible, order = env.get("CUDA_VISIBLE_DEVICES"), env.get("CUDA_DEVICE_ORDER")
     if isinstance(answers, OSError):
         reader.gap("gpu", "NVML", answers)
-        return GpuFacts("error", f"NVML could not be asked: {answers}", None, None, (), pci), reader.gaps
+        why = f"NVML could not be asked: {answers}"
+        return GpuFacts("error", why, None, None, (), pci, visible, order), reader.gaps
     init = str(answers.get("nvml_init", "OK")).removeprefix(_ERROR_PREFIX)
     state = _STATE_OF.get(init, "error")
     module = _module_version(reader)
     gpus = _gpus(reader, answers) if state == "ok" else ()
     if state == "ok":
         _compare(reader, gpus, pci)
+        _compare_nodes(reader, gpus, node_of or {})
+        if visible is not None and (why := why_not_clear(visible, order, gpus)):
+            reader.gap("gpu.visible", "CUDA_VISIBLE_DEVICES", why)
     elif pci or state != "no-library":  # no driver where there is no GPU is how a bake host should be
         reader.gap("gpu.gpus", "NVML", f"{init}; the PCI bus lists {len(pci)} NVIDIA GPUs")
     facts = GpuFacts(
@@ -51,6 +63,9 @@ def collect_gpu(host: Host, answers: Answers | OSError) -> tuple[GpuFacts, tuple
         cuda_version=_text(reader, "gpu.cuda_version", answers, "cuda_version") if state == "ok" else None,
         gpus=gpus,
         pci_bus_ids=pci,
+        visible=visible,
+        device_order=order,
+        cpus_of_pid=_cpus_of_pids(reader, gpus),
     )
     return facts, reader.gaps
 
@@ -158,14 +173,14 @@ def _numa_node(reader: Reader, fact: str, bus_id: str, entry: Answers) -> int | 
     The latter may be a node without CPUs (Grace). -1 in sysfs is "not known", not a node.
     """
     source = f"{_PCI}/{bus_id}/numa_node"
-    text = reader.optional(source) if bus_id else None
-    node = whole_number(text) if text is not None else None
-    if node is not None and node >= 0:
+    node = node_number(reader, source) if bus_id else None
+    if node is not None:
         return node
     told = _whole(entry.get("numa_node_id"))
     if told is not None and told >= 0:
         return told
-    why = "-1: the machine does not say" if node is not None else "not readable"
+    text = reader.optional(source) if bus_id else None
+    why = "-1: the machine does not say" if text is not None and whole_number(text) is not None else "not readable"
     reader.gap(f"{fact}.numa_node", source if bus_id else "NVML", why)
     return None
 
@@ -229,6 +244,28 @@ def _compare(reader: Reader, gpus: Iterable[Gpu], pci: tuple[str, ...]) -> None:
             reader.gap(f"gpu.pci.{bus_id}", "NVML", f"on the PCI bus, but not among the {len(listed)} GPUs of NVML")
     for bus_id in sorted(listed - set(pci)):
         reader.gap(f"gpu.pci.{bus_id}", _PCI, "NVML lists it, sysfs does not")
+
+
+def _compare_nodes(reader: Reader, gpus: Iterable[Gpu], node_of: Mapping[int, int]) -> None:
+    """Note every GPU that NVML calls near to CPUs of other nodes than the one its PCI device is on."""
+    for gpu in gpus:
+        near = {node_of[cpu] for cpu in gpu.cpu_affinity or () if cpu in node_of}
+        with_cpus = gpu.numa_node in set(node_of.values())
+        if near and with_cpus and gpu.numa_node not in near:
+            nodes = ", ".join(map(str, sorted(near)))
+            why = f"the PCI bus says node {gpu.numa_node}, NVML's CPUs are of node {nodes}"
+            reader.gap(f"gpu.gpus.{gpu.index}.locality", "NVML and sysfs", why)
+
+
+def _cpus_of_pids(reader: Reader, gpus: Iterable[Gpu]) -> Mapping[int, tuple[int, ...]]:
+    """Return the CPUs of each process that NVML lists; none for one of another pid namespace."""
+    found: dict[int, tuple[int, ...]] = {}
+    for pid in sorted({pid for gpu in gpus for pid in gpu.processes}):
+        match = re.search(r"^Cpus_allowed_list:\s*(\S+)$", reader.optional(f"/proc/{pid}/status") or "", re.MULTILINE)
+        cpus = reader.parsed_list(f"gpu.cpus_of_pid.{pid}", f"/proc/{pid}/status", match.group(1)) if match else None
+        if cpus:
+            found[pid] = cpus
+    return found
 
 
 def _module_version(reader: Reader) -> str | None:

@@ -83,6 +83,12 @@ def whole_number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?[0-9]+", text.strip()) else None
 
 
+def node_number(reader: Reader, path: str) -> int | None:
+    """Return the NUMA node a device's file names; None where it is absent or says -1, which is "not known"."""
+    node = whole_number(reader.optional(path) or "")
+    return node if node is not None and node >= 0 else None
+
+
 def kib_lines(text: str) -> Mapping[str, int]:
     """Return bytes by name of the lines `Name: 12 kB`, as meminfo writes them (a node's lead with "Node 0 ")."""
     found = re.findall(r"^(?:Node \d+ )?\s*([\w()]+):\s+(\d+) kB$", text, re.MULTILINE)

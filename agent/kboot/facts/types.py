@@ -34,6 +34,19 @@ class OsFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Throttling:
+    """How often a cgroup's CPU quota has stopped it since it was made: in so many of so many periods, for so long.
+
+    folder: the cgroup on the path that was stopped longest.
+    """
+
+    folder: str
+    periods: int
+    throttled_periods: int
+    throttled_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class CpuFacts:
     """Logical CPUs by number; every list comes from a list in sysfs, never from a count.
 
@@ -41,6 +54,8 @@ class CpuFacts:
     quota_cpus: tightest cgroup quota on the path, in CPUs; None without one.
     core_of: (package, core) of each online CPU: equal pairs are SMT siblings.
     node_of: NUMA node of each online CPU. governor_of: empty where the kernel has no cpufreq.
+    offline: present, and switched off. die_of: lowest online CPU of the die of each online CPU; empty where not told.
+    throttled: of the cgroups around this process; None where no kernel file says.
     """
 
     model: str
@@ -51,6 +66,9 @@ class CpuFacts:
     core_of: Mapping[int, tuple[int, int]]
     node_of: Mapping[int, int]
     governor_of: Mapping[int, str]
+    offline: tuple[int, ...] = ()
+    die_of: Mapping[int, int] = field(default_factory=dict)
+    throttled: Throttling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +142,12 @@ NvmlState = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """NVML's view and sysfs's, kept apart: `pci_bus_ids` are NVIDIA display/3D devices on the PCI bus."""
+    """NVML's view and sysfs's, kept apart: `pci_bus_ids` are NVIDIA display/3D devices on the PCI bus.
+
+    visible, device_order: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER of this process; None where not set (see
+    facts.visible). cpus_of_pid: CPUs that each process with a compute context may run on; without those whose entry
+    in /proc is not ours to see.
+    """
 
     nvml: NvmlState
     detail: str
@@ -132,6 +155,9 @@ class GpuFacts:
     cuda_version: str | None
     gpus: tuple[Gpu, ...]
     pci_bus_ids: tuple[str, ...]
+    visible: str | None = None
+    device_order: str | None = None
+    cpus_of_pid: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +173,48 @@ class Mount:
     total_bytes: int | None
     free_bytes: int | None
     free_inodes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """One network interface on a bus. rate_mbit_s: None while it has no link. numa_node: None when not known."""
+
+    name: str
+    state: str
+    rate_mbit_s: int | None
+    mtu: int | None
+    numa_node: int | None
+    bus_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaPort:
+    """One port of an RDMA device: InfiniBand, RoCE, EFA. state, phys_state: the kernel's words, "ACTIVE", "LinkUp"."""
+
+    device: str
+    port: int
+    state: str
+    phys_state: str
+    rate_gbit_s: float | None
+    link_layer: str
+    numa_node: int | None
+    bus_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One block device. members: of a RAID or a mapping; degraded: members a RAID lacks, None for other devices."""
+
+    name: str
+    kind: Literal["nvme", "raid", "mapped", "disk"]
+    model: str
+    size_bytes: int | None
+    rotational: bool | None
+    read_ahead_bytes: int | None
+    numa_node: int | None
+    members: tuple[str, ...] = ()
+    raid_level: str = ""
+    degraded: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +252,7 @@ class TuneFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """All that was found on this node at one time."""
+    """All that was found on this node at one time. programs: path by name of those that engines call and PATH has."""
 
     collected_unix_s: float
     os: OsFacts
@@ -198,3 +266,7 @@ class NodeFacts:
     caches: CacheFacts
     tune: TuneFacts
     gaps: tuple[Gap, ...] = field(default=())
+    nics: tuple[Nic, ...] = ()
+    rdma: tuple[RdmaPort, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    programs: Mapping[str, str] = field(default_factory=dict)

@@ -1,11 +1,11 @@
-"""Which GPUs or slices does CUDA_VISIBLE_DEVICES name?"""
+"""Which GPUs or slices may be used, as CUDA_VISIBLE_DEVICES says?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kboot.facts.types import Gpu, MigSlice
+from kboot.facts.types import Gpu, GpuFacts, MigSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,23 @@ class VisibleDevice:
 
 @dataclass(frozen=True, slots=True)
 class VisibleDevices:
-    """unknown: entries that name nothing here; CUDA itself ignores all that follow the first such entry."""
+    """devices: those before the first entry that names nothing here, for CUDA ignores that one and all that follow.
+
+    unknown: all entries that name nothing.
+    """
 
     devices: tuple[VisibleDevice, ...]
     unknown: tuple[str, ...]
+
+
+def usable_gpus(gpu: GpuFacts) -> tuple[Gpu, ...]:
+    """Return the GPUs that workers may have, in the order they are asked for; all of them where nothing is said.
+
+    A MIG slice stands as a GPU of its own: the index and place of its parent, its own UUID and memory.
+    """
+    if gpu.visible is None:
+        return gpu.gpus
+    return tuple(_as_gpu(device) for device in visible_devices(gpu.visible, gpu.gpus).devices)
 
 
 def visible_devices(value: str, gpus: Iterable[Gpu]) -> VisibleDevices:
@@ -37,9 +50,28 @@ def visible_devices(value: str, gpus: Iterable[Gpu]) -> VisibleDevices:
         found = _resolve(entry, known)
         if found is None:
             unknown.append(entry)
-        else:
+        elif not unknown:
             devices.append(found)
     return VisibleDevices(tuple(devices), tuple(unknown))
+
+
+def why_not_clear(value: str, device_order: str | None, gpus: Iterable[Gpu]) -> str:
+    """Return why CUDA may see other GPUs than these entries name; empty where it is clear."""
+    known = tuple(gpus)
+    unknown = visible_devices(value, known).unknown
+    if unknown:
+        return f"{', '.join(unknown)} names nothing here; CUDA ignores it and all that follow"
+    numbered = any(part.strip().isdecimal() for part in value.split(","))
+    if numbered and device_order != "PCI_BUS_ID" and len({gpu.name for gpu in known}) > 1:
+        return "numbers mean other cards to CUDA than to NVML: models are mixed, CUDA_DEVICE_ORDER is not PCI_BUS_ID"
+    return ""
+
+
+def _as_gpu(device: VisibleDevice) -> Gpu:
+    part = device.slice
+    if part is None:
+        return device.gpu
+    return replace(device.gpu, uuid=part.uuid, memory_total_bytes=part.memory_total_bytes, mig_slices=(part,))
 
 
 def _resolve(entry: str, gpus: tuple[Gpu, ...]) -> VisibleDevice | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kboot.checks.words import count, mem_size
 from kboot.cpulist import format_cpu_list
-from kboot.facts.types import Gpu, Mount, NodeFacts
+from kboot.facts.types import Disk, Gpu, Mount, NodeFacts
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
 from kboot.report.units import show_bytes
 
@@ -24,6 +24,7 @@ def facts_text(facts: NodeFacts, *, verbose: bool = False, width: int = WIDTH, p
         ("memory", _memory(facts)),
         *_gpus(facts, verbose),
         *((f"disk: {m.role}", _mount(m)) for m in facts.mounts),
+        *_devices(facts, verbose),
         ("limits", _limits(facts)),
         ("engine", f"{facts.engine.name} {facts.engine.version}" if facts.engine.version else "none installed"),
         ("caches", _caches(facts)),
@@ -46,6 +47,10 @@ def _cpus(facts: NodeFacts) -> str:
         parts.append(f"isolated {format_cpu_list(cpu.isolated)}")
     if cpu.quota_cpus is not None:
         parts.append(f"quota {cpu.quota_cpus:g} CPUs")
+    if cpu.throttled is not None and cpu.throttled.throttled_periods:
+        parts.append(f"stopped by the quota for {cpu.throttled.throttled_s:.1f} s so far")
+    if cpu.offline:
+        parts.append(f"switched off {format_cpu_list(cpu.offline)}")
     governors = Counter(cpu.governor_of.values())
     parts += [f"{name} on {number}" for name, number in sorted(governors.items())]
     return f"{cpu.model}: {'; '.join(parts)}" if cpu.model else "; ".join(parts)
@@ -90,9 +95,8 @@ def _on_pci(number: int) -> str:
 def _gpu(gpu: Gpu) -> str:
     total = "memory unknown" if gpu.memory_total_bytes is None else mem_size(gpu.memory_total_bytes)
     used = "" if not gpu.memory_used_bytes else f", {mem_size(gpu.memory_used_bytes)} used"
-    node = "NUMA node unknown" if gpu.numa_node is None else f"NUMA node {gpu.numa_node}"
     near = f", CPUs {format_cpu_list(gpu.cpu_affinity)}" if gpu.cpu_affinity else ""
-    return f"{gpu.name}, {total}{used}, {gpu.bus_id}, {node}{near}"
+    return f"{gpu.name}, {total}{used}, {gpu.bus_id}, {_node(gpu.numa_node)}{near}"
 
 
 def _mount(mount: Mount) -> str:
@@ -100,6 +104,33 @@ def _mount(mount: Mount) -> str:
     total = "" if mount.total_bytes is None else f" of {show_bytes(mount.total_bytes)}"
     read_only = ", read-only" if mount.read_only else ""
     return f"{mount.path}: {free}{total}, {mount.fs_type} on {mount.mount_point}{read_only}"
+
+
+def _devices(facts: NodeFacts, verbose: bool) -> Iterable[tuple[str, str]]:
+    up = [n for n in facts.nics if n.state == "up"]
+    if facts.nics or facts.rdma:
+        active = sum(p.state == "ACTIVE" for p in facts.rdma)
+        rdma = f"; {active} of {count(len(facts.rdma), 'RDMA port')} active" if facts.rdma else ""
+        yield "network", f"{len(up)} of {count(len(facts.nics), 'interface')} up{rdma}"
+    if facts.disks:
+        kinds = Counter(d.kind for d in facts.disks)
+        yield "disks", ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+    if verbose:
+        yield from ((f"  {n.name}", f"{n.state}, {_node(n.numa_node)}") for n in facts.nics)
+        yield from ((f"  {p.device}/{p.port}", f"{p.state}, {_node(p.numa_node)}") for p in facts.rdma)
+        yield from ((f"  {d.name}", _disk(d)) for d in facts.disks)
+        yield "programs", ", ".join(facts.programs.values()) or "none of those that engines call"
+
+
+def _node(number: int | None) -> str:
+    return "NUMA node unknown" if number is None else f"NUMA node {number}"
+
+
+def _disk(disk: Disk) -> str:
+    size = "size unknown" if disk.size_bytes is None else show_bytes(disk.size_bytes)
+    raid = f", {disk.raid_level} of {', '.join(disk.members)}" if disk.kind == "raid" else ""
+    degraded = f", {count(disk.degraded, 'member')} missing" if disk.degraded else ""
+    return f"{size}{raid}{degraded}, {_node(disk.numa_node)}"
 
 
 def _limits(facts: NodeFacts) -> str:
