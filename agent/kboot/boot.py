@@ -110,6 +110,7 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
         serve=options.serve,
         node_rank=options.node_rank,
         head_address=options.head_address,
+        inherited=host.environ(),
     )
     plan = make_plan(facts, checkpoint, profile, layout, engine_named(layout.engine), ask)
     plan = with_handoff(plan, _why_new_record(plan, facts, profile, checkpoint, host, paths))

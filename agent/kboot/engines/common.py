@@ -54,6 +54,17 @@ _CACHE_FOLDERS: tuple[tuple[str, str, str], ...] = (
     ("XDG_CACHE_HOME", "xdg", "every cache that has no variable of its own"),
 )
 
+CACHE_VARIABLES: frozenset[str] = frozenset(name for name, _, _ in _CACHE_FOLDERS) | {
+    "HF_HOME",
+    "HF_MODULES_CACHE",
+    "SGLANG_CACHE_DIR",
+    "SGLANG_DG_CACHE_DIR",
+    "TOKENSPEED_FLASHINFER_AUTOTUNE_CACHE_DIR",
+    "VLLM_CACHE_ROOT",
+    "VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR",
+}
+"""Every variable by which an adapter puts a cache below the key's folder."""
+
 
 def interpreter(facts: NodeFacts, name: EngineName) -> str:
     """Return the Python that has the engine.

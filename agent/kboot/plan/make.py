@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.engines.types import Engine, LaunchAsk
+from kboot.engines.types import Engine, Launch, LaunchAsk
 from kboot.facts.types import NodeFacts
 from kboot.plan.cache import plan_cache
+from kboot.plan.cache_stable import key_troubles, refuse_unstable
 from kboot.plan.fetch import plan_bytes
 from kboot.plan.placement import place, workers_on_node
 from kboot.plan.tune import plan_tune
@@ -21,6 +22,7 @@ class PlanAsk:
     """What the operator asks of this run, and where things lie on this node.
 
     model_path, cache_root: as Paths names them. may_tune: kernel settings can be written (root, on the live machine).
+    inherited: the environment that an engine would inherit.
     """
 
     model_path: str
@@ -29,6 +31,7 @@ class PlanAsk:
     serve: bool = False
     node_rank: int = 0
     head_address: str = "127.0.0.1"
+    inherited: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_plan(
@@ -41,6 +44,7 @@ def make_plan(
 
     Raises:
         FactMissing: a fact that the launch needs is a Gap.
+        ProfileError: a setting would make the engine's caches miss at every boot.
     """
     placement = place(facts, workers_on_node(layout), profile.cpu)
     key = engine.cache_key(facts, profile, layout, checkpoint.listing.commit)
@@ -50,6 +54,7 @@ def make_plan(
         profile,
         LaunchAsk(layout, ask.model_path, cache_dir, placement, ask.node_rank, ask.head_address),
     )
+    unstable = _stability(facts, profile, launch, layout, ask, cache_dir)
     tune, tune_note, tune_warnings = _tune(facts, profile, ask)
     start = (StartEngine(launch, "asked by --serve"),) if ask.serve else ()
     phases = (
@@ -70,7 +75,7 @@ def make_plan(
         model_path=ask.model_path,
         launch=launch,
         phases=phases,
-        warnings=(*tune_warnings, *placement.notes, *differs_from_published(checkpoint, profile)),
+        warnings=(*tune_warnings, *unstable, *placement.notes, *differs_from_published(checkpoint, profile)),
         gaps=facts.gaps,
     )
 
@@ -110,6 +115,18 @@ def _tune(facts: NodeFacts, profile: Profile, ask: PlanAsk) -> tuple[tuple[Write
         text = f"{len(wanted)} kernel settings differ from the profile's and need root to be set, e.g. {wanted[0].path}"
         return (), text, (text,)
     return wanted, "", ()
+
+
+def _stability(
+    facts: NodeFacts, profile: Profile, launch: Launch, layout: LayoutAsk, ask: PlanAsk, cache_dir: str
+) -> tuple[str, ...]:
+    if not profile.cache.enabled:
+        return ()
+    version = facts.engine.version if facts.engine.name == layout.engine else None
+    troubles = key_troubles(layout, launch, version, ask.inherited, ask.model_path, cache_dir)
+    if profile.cache.unstable == "warn":
+        troubles = tuple(replace(t, refuse=False) for t in troubles)
+    return refuse_unstable(troubles, layout)
 
 
 def differs_from_published(checkpoint: CheckpointFacts, profile: Profile) -> tuple[str, ...]:

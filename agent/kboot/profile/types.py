@@ -170,10 +170,15 @@ class TuneAsk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheAsk:
-    """`[cache]`: kernel-tuning and JIT caches. max_gib: budget of `kboot cache gc`; 0 = no limit."""
+    """`[cache]`: kernel-tuning and JIT caches.
+
+    max_gib: budget of `kboot cache gc`; 0 = no limit.
+    unstable: what is done about settings with which the engine's caches would miss at every boot.
+    """
 
     enabled: bool = True
     max_gib: NotNegative = 0
+    unstable: Literal["refuse", "warn"] = "refuse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
