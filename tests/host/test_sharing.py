@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from kboot.host.sharing import engine_dir_mode, secret_mode
+from kboot.host.sharing import engine_dir_mode, engine_file_mode, engine_user, secret_mode
 
 
 def test_alone_nobody_else_reads_a_secret(tmp_path: Path) -> None:
@@ -26,3 +27,35 @@ def test_in_a_set_group_id_folder_the_group_is_let_in(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_shares_nothing(tmp_path: Path) -> None:
     """Without a folder to look at, the strict mode is chosen."""
     assert 0o600 == secret_mode(tmp_path / "missing")
+
+
+def test_alone_the_engine_writes_what_its_user_may(tmp_path: Path) -> None:
+    """Outside of an installed node the engine runs as this user: owner with u+w, everybody with o+w, root always."""
+    tmp_path.chmod(0o755)
+    me = replace(engine_user(tmp_path), uid=1000)
+
+    assert [True, False, False, True] == [
+        me.may_write(mode, uid, 0) for mode, uid in ((0o755, 1000), (0o555, 1000), (0o755, 0), (0o777, 0))
+    ]
+    assert replace(me, uid=0).may_write(0o400, 1000, 0)
+    assert engine_user(tmp_path / "missing").gid is None
+
+
+def test_on_an_installed_node_roots_files_need_the_group(tmp_path: Path) -> None:
+    """What the engine wrote is its own; what root wrote must be writable for the folder's group."""
+    tmp_path.chmod(0o2770)
+    user = engine_user(tmp_path)
+    gid = tmp_path.stat().st_gid
+
+    assert [False, True, False, True] == [
+        user.may_write(mode, uid, group)
+        for mode, uid, group in ((0o755, 0, gid), (0o775, 0, gid), (0o775, 0, gid + 1), (0o755, 997, gid))
+    ]
+
+
+def test_files_for_the_engine_keep_their_mode_and_let_the_group_in(tmp_path: Path) -> None:
+    """Set-user-id and the like never come along."""
+    tmp_path.chmod(0o755)
+    assert [0o755, 0o644] == [engine_file_mode(0o4755, tmp_path), engine_file_mode(0o044, tmp_path)]
+    tmp_path.chmod(0o2770)
+    assert 0o664 == engine_file_mode(0o644, tmp_path)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal, TypeVar, assert_never
 
+from kboot.apply.cache_quarantine import quarantine
 from kboot.apply.caches import prepare_cache
 from kboot.apply.fetch import fetch_files
 from kboot.apply.outcome import skipped
@@ -24,6 +26,7 @@ from kboot.plan.types import (
     PhaseName,
     PrepareCache,
     PublishCheckpoint,
+    QuarantineCache,
     StartEngine,
     VerifyFile,
     WarmFile,
@@ -158,13 +161,20 @@ def _of(phase: Phase, kind: type[_A]) -> tuple[_A, ...]:
 
 
 def _execute(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
-    """Hand the actions to the executor of their type; a phase has actions of one type only."""
+    """Hand the actions to the executor of their type; those of one type stand together and are done together."""
+    kinds = [tuple(members) for _, members in groupby(phase.actions, key=type)]
+    return tuple(outcome for kind in kinds for outcome in _execute_kind(replace(phase, actions=kind), tools))
+
+
+def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
     profile, store, emit, stop = tools.profile, tools.store, tools.emit, tools.stop
     match phase.actions[0]:
         case WriteSetting():
             return write_settings(_of(phase, WriteSetting))
         case PrepareCache():
             return tuple(prepare_cache(action) for action in _of(phase, PrepareCache))
+        case QuarantineCache():
+            return quarantine(_of(phase, QuarantineCache))
         case FetchFile():
             return fetch_files(
                 _of(phase, FetchFile), tools.listing, tools.sources, store, profile.fetch, emit, stop, tools.cpus

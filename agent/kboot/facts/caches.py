@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
+from kboot.facts.cache_scan import scan_cache
 from kboot.facts.reader import Reader
-from kboot.facts.types import CacheFacts, Gap
+from kboot.facts.types import CacheFacts, Gap, NodeFacts
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.store.cache_files import COMPLETE, FACTORS
 
-FACTORS_FILE = "factors.json"
-COMPLETE_FILE = "complete"
+_MACHINE_ID = "/etc/machine-id"
 
 
 def collect_caches(host: Host, paths: Paths) -> tuple[CacheFacts, tuple[Gap, ...]]:
@@ -21,16 +24,34 @@ def collect_caches(host: Host, paths: Paths) -> tuple[CacheFacts, tuple[Gap, ...
     factors_of: dict[str, Mapping[str, str]] = {}
     complete: set[str] = set()
     for name in reader.names(top):
-        source = f"{top}/{name}/{FACTORS_FILE}"
+        source = f"{top}/{name}/{FACTORS}"
         if not host.exists(source):
             continue
         factors = _factors(reader, name, source)
         if factors is None:
             continue
         factors_of[name] = factors
-        if host.exists(f"{top}/{name}/{COMPLETE_FILE}"):
+        if host.exists(f"{top}/{name}/{COMPLETE}"):
             complete.add(name)
     return CacheFacts(factors_of, frozenset(complete)), reader.gaps
+
+
+def with_scan(facts: NodeFacts, host: Host, paths: Paths, key: str) -> NodeFacts:
+    """Return the facts with what lies in the folder of this key."""
+    scan = scan_cache(paths.cache / key, machine_mark(host))
+    return replace(facts, caches=replace(facts.caches, scan=scan))
+
+
+def machine_mark(host: Host) -> str:
+    """Return what tells this machine from a copy of its disk elsewhere, without giving its id away; empty if unknown.
+
+    Source: /etc/machine-id, which its manual asks to be hashed before it is shown.
+    """
+    try:
+        text = host.read_text(_MACHINE_ID).strip()
+    except OSError:
+        return ""
+    return hashlib.sha256(f"kboot {text}".encode()).hexdigest()[:16] if text else ""
 
 
 def _factors(reader: Reader, name: str, source: str) -> Mapping[str, str] | None:

@@ -236,11 +236,76 @@ class EngineFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class TornFile:
+    """A file of a kernel cache that is not whole. path: below the key's folder. seen: what its form says."""
+
+    path: str
+    size_bytes: int
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class TunedFile:
+    """A file of tuned kernels. stamps: its `_metadata`, the environment it was tuned in; empty without any."""
+
+    path: str
+    stamps: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Baton:
+    """A lock that is the file's mere existence (torch's FileBaton).
+
+    holders: pids that have it open. unseen: processes that may have it open and cannot be looked into.
+    """
+
+    path: str
+    holders: tuple[int, ...]
+    unseen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritable:
+    """The first entry that the engine's user cannot change. count: how many there are of its kind."""
+
+    path: str
+    uid: int
+    mode: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheScan:
+    """What lies in one key's folder.
+
+    looked_at: files whose content was read, for they changed since the last boot that reached ready.
+    p2p: files that say which GPUs reach each other. machine, made_on: marks of this machine and of the one that used
+    the folder last; empty where unknown. whole: False where there was too much to look at all of it.
+    """
+
+    files: int
+    size_bytes: int
+    looked_at: int
+    torn: tuple[TornFile, ...] = ()
+    tuned: tuple[TunedFile, ...] = ()
+    batons: tuple[Baton, ...] = ()
+    p2p: tuple[str, ...] = ()
+    machine: str = ""
+    made_on: str = ""
+    unwritable: Unwritable | None = None
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CacheFacts:
-    """Kernel-cache folders under the state directory: folder name → its recorded factors; complete ones apart."""
+    """Kernel-cache folders under the state directory: folder name → its recorded factors; complete ones apart.
+
+    scan: what lies in the folder that this boot will use; None until its key is known.
+    """
 
     factors_of: Mapping[str, Mapping[str, str]]
     complete: frozenset[str]
+    scan: CacheScan | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -26,3 +27,37 @@ def _shared(folder: Path) -> bool:
         return bool(os.stat(folder).st_mode & stat.S_ISGID)
     except OSError:
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineUser:
+    """Who will write the caches. gid: the engine's group on an installed node; None where the engine runs as `uid`."""
+
+    uid: int
+    gid: int | None
+
+    def may_write(self, mode: int, uid: int, gid: int) -> bool:
+        """Return whether the engine may change a file or folder of this mode, owner and group.
+
+        On an installed node the engine's own id is not known here, but whatever is not root's was written by it.
+        """
+        if self.gid is None:
+            return self.uid == 0 or bool(mode & 0o002) or (uid == self.uid and bool(mode & 0o200))
+        if uid != 0:
+            return bool(mode & 0o200)
+        return bool(mode & 0o002) or (gid == self.gid and bool(mode & 0o020))
+
+
+def engine_user(folder: Path) -> EngineUser:
+    """Return who writes the caches in a folder."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return EngineUser(os.geteuid(), None)
+    return EngineUser(os.geteuid(), found.st_gid if found.st_mode & stat.S_ISGID else None)
+
+
+def engine_file_mode(mode: int, folder: Path) -> int:
+    """Return the mode for a file that the engine must be able to change, from the one it had elsewhere."""
+    kept = mode & 0o777 | 0o600
+    return kept | 0o060 if _shared(folder) else kept

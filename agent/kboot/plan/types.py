@@ -67,6 +67,19 @@ class PrepareCache:
 
 
 @dataclass(frozen=True, slots=True)
+class QuarantineCache:
+    """Move one entry of the kernel cache at `path` out of the engine's way; it is kept, with the reason.
+
+    entry: below `path`. file: the file in it by which it was found; looked at again before anything is moved.
+    """
+
+    path: str
+    entry: str
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteHandoff:
     """Write the signed hand-off record that `kboot exec` checks."""
 
@@ -82,7 +95,15 @@ class StartEngine:
 
 
 Action = (
-    WriteSetting | FetchFile | VerifyFile | WarmFile | PublishCheckpoint | PrepareCache | WriteHandoff | StartEngine
+    WriteSetting
+    | FetchFile
+    | VerifyFile
+    | WarmFile
+    | PublishCheckpoint
+    | PrepareCache
+    | QuarantineCache
+    | WriteHandoff
+    | StartEngine
 )
 PhaseName = Literal["tune", "cache", "fetch", "verify", "publish", "warm", "handoff", "serve"]
 PHASES: tuple[PhaseName, ...] = ("tune", "cache", "fetch", "verify", "publish", "warm", "handoff", "serve")
@@ -139,6 +160,8 @@ def describe(action: Action) -> str:
             return f"point {action.model_path} at {action.listing.repo}@{action.listing.commit[:12]}"
         case PrepareCache():
             return f"prepare kernel cache {action.key.name}"
+        case QuarantineCache():
+            return f"put {action.entry} of the kernel cache aside"
         case WriteHandoff():
             return "write the hand-off record"
         case StartEngine():

@@ -1,0 +1,105 @@
+"""What lies in the folder of kernel caches that this boot will use: how much, and what of it looks wrong?
+
+Cheap enough for every boot: one stat for each file, and the content of only those that changed since the last boot that
+reached ready, whose files were made durable then.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from kboot.facts.types import Baton, CacheScan, TornFile, TunedFile, Unwritable
+from kboot.host.files import read_small
+from kboot.host.holders import holders_of
+from kboot.host.sharing import engine_user
+from kboot.host.tree import Tree, read_head, read_tree
+from kboot.store.cache_files import MANIFEST, OWN, Marks, read_inventory
+from kboot.store.cache_shape import is_read, torn
+
+MAX_READ_FILES = 50_000
+"""Files whose content is looked at in one scan; more than that have changed only where nothing is known to be whole."""
+
+_TUNED = re.compile(r"(?:autotune_configs|rank_tp\d+_)[^/]*\.json$")
+_P2P = re.compile(r"gpu_p2p_access_cache_for_[\d,]+\.json$")
+_BATON = re.compile(r"torch-extensions/(?:.*/)?lock$")
+_TUNED_BYTES = 64 << 20
+
+
+def scan_cache(folder: Path, machine: str) -> CacheScan:
+    """Look through one key's folder; one that is not there is an empty one.
+
+    machine: what tells this machine from another (see `kboot.facts.caches.machine_mark`).
+    """
+    tree = read_tree(folder, skip=OWN)
+    looked, found = _torn(folder, tree, read_inventory(folder))
+    return CacheScan(
+        files=len(tree.files),
+        size_bytes=tree.size_bytes,
+        looked_at=looked,
+        torn=found,
+        tuned=tuple(_tuned(folder, tree)),
+        batons=_batons(folder, tree),
+        p2p=tuple(sorted(f.path for f in tree.files if _P2P.search(f.path))),
+        machine=machine,
+        made_on=_made_on(folder),
+        unwritable=_unwritable(folder, tree),
+        whole=tree.whole,
+    )
+
+
+def _torn(folder: Path, tree: Tree, known: Marks) -> tuple[int, tuple[TornFile, ...]]:
+    """Return how many files were opened, and those that are not whole."""
+    looked, found = 0, []
+    for path, size_bytes, mtime_ns, *_ in tree.files:
+        if known.get(path) == (size_bytes, mtime_ns):
+            continue
+        if is_read(path) and size_bytes:
+            if looked >= MAX_READ_FILES:
+                continue
+            looked += 1
+        with suppress(OSError):  # it went away, or this user may not read it; then the engine says so
+            if seen := torn(path, size_bytes, partial(read_head, folder / path)):
+                found.append(TornFile(path, size_bytes, seen))
+    return looked, tuple(sorted(found, key=lambda t: t.path))
+
+
+def _tuned(folder: Path, tree: Tree) -> Iterator[TunedFile]:
+    """Yield the tuned kernels' files whose metadata can be read; torn ones are told apart from these."""
+    for entry in sorted(tree.files):
+        if not _TUNED.search(entry.path):
+            continue
+        with suppress(OSError, ValueError):
+            document = json.loads(read_small(folder / entry.path, _TUNED_BYTES))
+            stamps = document.get("_metadata") if isinstance(document, dict) else None
+            stamps = stamps if isinstance(stamps, dict) else {}
+            yield TunedFile(entry.path, {str(k): str(v) for k, v in sorted(stamps.items()) if v is not None})
+
+
+def _batons(folder: Path, tree: Tree) -> tuple[Baton, ...]:
+    paths = sorted(f.path for f in tree.files if _BATON.search(f.path))
+    with suppress(OSError):  # one was let go just now
+        held = holders_of(folder / path for path in paths)
+        return tuple(Baton(p, held[folder / p].pids, held[folder / p].unseen) for p in paths)
+    return ()
+
+
+def _made_on(folder: Path) -> str:
+    with suppress(OSError, ValueError, AttributeError):
+        return str(json.loads(read_small(folder / MANIFEST, _TUNED_BYTES)).get("machine", ""))
+    return ""
+
+
+def _unwritable(folder: Path, tree: Tree) -> Unwritable | None:
+    """Return the first folder, else file, that the engine's user cannot change."""
+    user = engine_user(folder.parent)
+    for entries in (tree.folders, tree.files):
+        off = [e for e in entries if not user.may_write(e.mode, e.uid, e.gid)]
+        if off:
+            first = min(off)
+            return Unwritable(first.path, first.uid, f"{first.mode & 0o7777:04o}", len(off))
+    return None

@@ -1,0 +1,102 @@
+"""What lies in a folder, down to every file, and what does one look at each cost?"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from kboot.host.os_errors import explained
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class TreeEntry(NamedTuple):
+    """A file or folder; path: relative to the top, with slashes. A tuple, since there are tens of thousands."""
+
+    path: str
+    size_bytes: int
+    mtime_ns: int
+    mode: int
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Everything below a folder, in no order. others: links, sockets. whole: False where a limit was met."""
+
+    files: list[TreeEntry]
+    folders: list[TreeEntry]
+    others: list[TreeEntry]
+    whole: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Sum of the files."""
+        return sum(f.size_bytes for f in self.files)
+
+
+def read_tree(top: Path, limit: int = 1_000_000, skip: Collection[str] = ()) -> Tree:
+    """Return what is below `top`, itself left out; links are not followed, other file systems are.
+
+    One stat for each entry, nothing is opened. What goes away meanwhile is left out; a folder that cannot be read is
+    one without content. skip: names directly in `top` to leave out. limit: entries after which the walk ends.
+    """
+    files: list[TreeEntry] = []
+    folders: list[TreeEntry] = []
+    others: list[TreeEntry] = []
+    waiting = [""]
+    count = 0
+    while waiting:
+        below = waiting.pop()
+        with suppress(OSError), os.scandir(f"{top}/{below}") as entries:
+            for entry in entries:
+                if not below and entry.name in skip:
+                    continue
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                path, mode = below + entry.name, found.st_mode
+                row = TreeEntry(path, found.st_size, found.st_mtime_ns, mode, found.st_uid, found.st_gid)
+                if stat.S_ISREG(mode):
+                    files.append(row)
+                elif stat.S_ISDIR(mode):
+                    folders.append(row)
+                    waiting.append(f"{path}/")
+                else:
+                    others.append(row)
+                count += 1
+                if count >= limit:
+                    return Tree(files, folders, others, whole=False)
+    return Tree(files, folders, others, whole=True)
+
+
+def read_head(path: Path, size_bytes: int) -> bytes:
+    """Return the first bytes of a file.
+
+    Raises:
+        OSError: not readable.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        return os.read(fd, size_bytes)
+    finally:
+        os.close(fd)
+
+
+def sync_file_system(folder: Path) -> None:
+    """Make everything written to the file system of a folder durable, in one call instead of one for each file."""
+    with explained("flush the file system", folder):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _libc.syncfs(fd):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        finally:
+            os.close(fd)
