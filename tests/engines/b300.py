@@ -72,6 +72,7 @@ def facts(engine: EngineName, gpus: int = 8) -> NodeFacts:
         engine=VERSIONS[engine],
         caches=CacheFacts({}, frozenset()),
         tune=TuneFacts({}),
+        programs={"numactl": "/usr/bin/numactl"},
     )
 
 

@@ -7,7 +7,7 @@ import b300
 import pytest
 
 from kboot.engines import ENGINES, engine
-from kboot.engines.types import Launch, LaunchAsk
+from kboot.engines.types import CpuPlacement, Launch, LaunchAsk
 from kboot.errors import FactMissing, ProfileError
 from kboot.facts.types import EngineFacts, NodeFacts
 from kboot.profile.types import EngineName, LayoutAsk, ParallelAsk
@@ -164,6 +164,21 @@ class TestVllm:
         found = launch("vllm", asked, b300.launch_ask(asked, b300.placement(numa=False)))
 
         assert [] == [word for word in found.argv if word.startswith("--numa")]
+
+    def test_no_pins_where_numactl_is_missing(self) -> None:
+        """vLLM binds by that program and ends without it; the workers are pinned when they run."""
+        argv = launch("vllm", facts=replace(b300.facts("vllm"), programs={})).argv
+
+        assert [] == [word for word in argv if word.startswith("--numa")]
+
+    def test_a_worker_on_a_slice_gets_the_slice(self) -> None:
+        """B088: CUDA is told the slice's UUID, whatever the engine reads, for a slice has no number."""
+        (share,) = b300.placement(1).workers
+        asked = b300.layout("vllm", parallel=ParallelAsk())
+        ask = b300.launch_ask(asked, CpuPlacement((replace(share, device="MIG-1f"),), (), ()))
+
+        for number in ("0.22.0", "0.33.0"):
+            assert "MIG-1f" == env_of(launch("vllm", asked, ask, with_version(number)))["CUDA_VISIBLE_DEVICES"]
 
     def test_a_flag_the_profile_gives_is_not_given_twice(self) -> None:
         """The profile's own argument stands alone, in either spelling."""

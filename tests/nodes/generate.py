@@ -12,12 +12,16 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class FakeGpu:
-    """bus: as sysfs names it. node: what sysfs says, -1 for "not known". memory_node: NVML's, on Grace."""
+    """bus: as sysfs names it. node: what sysfs says, -1 for "not known". memory_node: NVML's, on Grace.
+
+    pids: processes with a compute context.
+    """
 
     bus: str
     node: int
     cpus: str
     memory_node: int | None = None
+    pids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,9 @@ class MemoryNode:
 class Machine:
     """cores: per socket. nodes: NUMA nodes with CPUs, in all. numbering: which CPU numbers are SMT siblings.
 
-    cpuset: what the cgroup and the affinity allow. settings: further files, path → text.
+    numbering: "cores-first" (n and n + cores), "adjacent" (2n and 2n + 1), "interleaved" (CPUs dealt to nodes in turn).
+    numbers: the nodes' numbers where they have holes. cpuset: what the cgroup and the affinity allow. settings: further
+    files, path → text.
     """
 
     sockets: int
@@ -53,6 +59,7 @@ class Machine:
     cpu_model: str = "Intel(R) Xeon(R) Platinum 8480C"
     arch: str = "x86_64"
     governor: str = ""
+    numbers: tuple[int, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def core_of(self, cpu: int) -> int:
@@ -63,9 +70,26 @@ class Machine:
         """Return the CPUs that are switched on."""
         return tuple(n for n in range(self.sockets * self.cores * self.smt) if n not in self.offline)
 
+    def package_of(self, cpu: int) -> int:
+        """Return the socket of a CPU."""
+        place = self.node_place(cpu) if self.numbering == "interleaved" else None
+        return self.core_of(cpu) // self.cores if place is None else place * self.sockets // self.nodes
+
+    def node_place(self, cpu: int) -> int:
+        """Return which of the nodes a CPU is on: cores are dealt to nodes in blocks, or in turn."""
+        core = self.core_of(cpu)
+        return (
+            core % self.nodes if self.numbering == "interleaved" else core * self.nodes // (self.sockets * self.cores)
+        )
+
     def node_of(self, cpu: int) -> int:
-        """Return the NUMA node of a CPU: cores are dealt to nodes in blocks."""
-        return self.core_of(cpu) * self.nodes // (self.sockets * self.cores)
+        """Return the number of a CPU's NUMA node."""
+        return self.node_numbers[self.node_place(cpu)]
+
+    @property
+    def node_numbers(self) -> tuple[int, ...]:
+        """Return the numbers of the nodes that have CPUs."""
+        return self.numbers or tuple(range(self.nodes))
 
 
 def write(machine: Machine, root: Path) -> Path:
@@ -102,14 +126,14 @@ def _cpus(m: Machine) -> dict[str, str]:
     packages: dict[int, list[int]] = {}
     for cpu in online:
         siblings.setdefault(m.core_of(cpu), []).append(cpu)
-        packages.setdefault(m.core_of(cpu) // m.cores, []).append(cpu)
+        packages.setdefault(m.package_of(cpu), []).append(cpu)
     for cpu in online:
         core, folder = m.core_of(cpu), f"{top}/cpu{cpu}"
         files |= {
-            f"{folder}/topology/physical_package_id": str(core // m.cores),
+            f"{folder}/topology/physical_package_id": str(m.package_of(cpu)),
             f"{folder}/topology/core_id": str(core % m.cores),
             f"{folder}/topology/thread_siblings_list": as_list(siblings[core]),
-            f"{folder}/topology/core_siblings_list": as_list(packages[core // m.cores]),
+            f"{folder}/topology/core_siblings_list": as_list(packages[m.package_of(cpu)]),
         }
         if m.governor:
             files[f"{folder}/cpufreq/scaling_governor"] = m.governor
@@ -118,7 +142,7 @@ def _cpus(m: Machine) -> dict[str, str]:
 
 def _nodes(m: Machine) -> dict[str, str]:
     top = "/sys/devices/system/node"
-    near = {node: node for node in range(m.nodes)} | {extra.number: extra.near for extra in m.memory_nodes}
+    near = {node: node for node in m.node_numbers} | {extra.number: extra.near for extra in m.memory_nodes}
     numbers = sorted(near)
     files = {f"{top}/online": as_list(numbers)}
     kib = m.memory_gib * (1 << 20) // m.nodes
@@ -135,9 +159,10 @@ def _nodes(m: Machine) -> dict[str, str]:
 def _distance(m: Machine, near: Mapping[int, int], a: int, b: int) -> int:
     if a == b:
         return 10
-    if a >= m.nodes or b >= m.nodes:
+    if not {a, b} <= set(m.node_numbers):
         return 80 if near[a] == near[b] else 120
-    return 12 if a * m.sockets // m.nodes == b * m.sockets // m.nodes else 21
+    place_a, place_b = m.node_numbers.index(a), m.node_numbers.index(b)
+    return 12 if place_a * m.sockets // m.nodes == place_b * m.sockets // m.nodes else 21
 
 
 def _pci(m: Machine) -> dict[str, str]:
@@ -204,7 +229,7 @@ def _nvml(m: Machine) -> dict[str, object]:
             "mem_used": 615 << 20,
             "cpu_affinity": gpu.cpus,
             "numa_node_id": {"error": "NOT_SUPPORTED"} if gpu.memory_node is None else gpu.memory_node,
-            "procs": [],
+            "procs": [{"pid": pid, "used": 1 << 30} for pid in gpu.pids],
             "mig": False,
         }
         for index, gpu in enumerate(m.gpus)

@@ -120,3 +120,13 @@ def test_a_class_nobody_described_is_a_word_of_the_product_name() -> None:
 
     with pytest.raises(DoesNotFit):
         choose_layout(profile, node("NVIDIA L40"), CLASSES)
+
+
+def test_gpus_that_are_hidden_do_not_count() -> None:
+    """Two of eight visible: a layout of eight does not fit, and the message says who hid the others."""
+    whole = node(*["NVIDIA B300 SXM6 AC"] * 8)
+    some = replace(whole, gpu=replace(whole.gpu, visible="6,2"))
+
+    with pytest.raises(DoesNotFit, match=r"2x NVIDIA B300 SXM6 AC \(of 8; CUDA_VISIBLE_DEVICES=6,2\)"):
+        choose_layout(K3, some, CLASSES)
+    assert [6, 2] == [g.index for g in chosen_gpus(some, K3.layout[0], CLASSES)]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import literals
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kboot.facts.types import NodeFacts, NumaNode
-from kboot.plan.placement import place, workers_on_node
+from kboot.facts.types import NodeFacts, NumaNode, Throttling
+from kboot.plan.placement import binding_notes, place, workers_on_node
 from kboot.profile.types import CpuAsk, LayoutAsk, ParallelAsk
 
 NO_HOUSEKEEPING = CpuAsk(housekeeping_cpus=0)
@@ -35,6 +36,93 @@ def test_housekeeping_is_kept_aside_on_large_machines_only() -> None:
     assert {0, 112, 1, 113, 56, 168} <= set(large.housekeeping)
     assert not taken & set(large.housekeeping)
     assert [16, 16] == [len(w.cpus) for w in small.workers]
+
+
+def test_nodes_without_a_gpu_give_housekeeping_first() -> None:
+    """GPUs on nodes 1 and 3 of four: their cores are all for workers, the other nodes' for front ends."""
+    cpu = literals.cpu_facts([range(16), range(16, 32), range(32, 48), range(48, 64)])
+    gpus = [literals.gpu(0, 3), literals.gpu(1, 3), literals.gpu(2, 1), literals.gpu(3, 1)]
+    placement = place(literals.node(cpu, gpus), 4, CpuAsk())
+
+    assert [8] * 4 == [w.threads for w in placement.workers]
+    assert (*range(16), *range(32, 48)) == placement.housekeeping
+    assert ("NUMA nodes 0,2 have no GPU of a worker: 32 CPUs are left to front ends",) == placement.notes
+
+
+def test_a_worker_of_another_engine_gets_its_part() -> None:
+    """GPU 1 works for pid 70: of 32 cores 8 stay free on its node, and the plan names the pid."""
+    cpu = literals.cpu_facts([range(16), range(16, 32)])
+    busy = replace(literals.gpu(1, 0), processes=(70,))
+    facts = literals.node(cpu, [literals.gpu(0, 0), busy, literals.gpu(2, 1)])
+    ours = [facts.gpu.gpus[0], facts.gpu.gpus[2]]
+    placement = place(facts, 2, NO_HOUSEKEEPING, ours)
+
+    assert [tuple(range(8)), tuple(range(16, 32))] == [w.cpus for w in placement.workers]
+    assert 8 == placement.threads
+    assert ("others work on GPU 1 (pid 70): their part of the CPUs stays free",) == placement.notes
+
+
+def test_a_worker_that_is_kept_to_other_cpus_does_not_count() -> None:
+    """Pid 70 may only run on CPUs that are not ours: nothing is left free for it."""
+    cpu = literals.cpu_facts([range(16)], allowed=tuple(range(8)))
+    busy = replace(literals.gpu(1, 0), processes=(70,))
+    facts = literals.node(cpu, [literals.gpu(0, 0), busy])
+    facts = replace(facts, gpu=replace(facts.gpu, cpus_of_pid={70: (8, 9, 10)}))
+
+    assert [tuple(range(8))] == [w.cpus for w in place(facts, 1, NO_HOUSEKEEPING).workers]
+
+
+def test_siblings_of_an_external_load_balancer_get_disjoint_parts() -> None:
+    """Eight starts that each see one GPU: 14 threads each, and together what one start of eight would give."""
+    node = literals.hgx_h100()
+    whole = place(node, 8, CpuAsk())
+    single = [place(replace(node, gpu=replace(node.gpu, visible=str(i))), 1, CpuAsk()).workers[0] for i in range(8)]
+
+    assert [w.cpus for w in whole.workers] == [w.cpus for w in single]
+    assert [w.threads for w in whole.workers] == [w.threads for w in single]
+
+
+def test_a_mask_that_divides_the_cpus_leaves_them_to_the_visible_gpus() -> None:
+    """One GPU visible of two, and 8 CPUs of 16 allowed: whoever divided the GPUs divided the CPUs as well."""
+    cpu = literals.cpu_facts([range(16)], allowed=tuple(range(8)))
+    facts = literals.node(cpu, [literals.gpu(0, 0), literals.gpu(1, 0)])
+    facts = replace(facts, gpu=replace(facts.gpu, visible="1"))
+
+    assert [(1, tuple(range(8)))] == [(w.gpu, w.cpus) for w in place(facts, 1, NO_HOUSEKEEPING).workers]
+
+
+def test_priority_cores_are_divided_among_all_and_serve() -> None:
+    """Xeon 6776P: loads on 14 cores each, serves on the 2 fast ones with their siblings; housekeeping takes none."""
+    nodes = ([*range(64), *range(128, 192)], [*range(64, 128), *range(192, 256)])
+    cpu = literals.cpu_facts(nodes, smt=True, model="Intel(R) Xeon(R) 6776P")
+    placement = place(literals.node(cpu, [literals.gpu(i, i // 4) for i in range(8)]), 8, CpuAsk())
+
+    assert [(30, 15, (0, 1, 128, 129)), (30, 15, (16, 17, 144, 145))] == [
+        (len(w.cpus), w.threads, w.serve_cpus) for w in placement.workers[:2]
+    ]
+    assert {4} == {len(w.serve_cpus) for w in placement.workers}
+    assert not any(cpu % 16 < 2 for cpu in placement.housekeeping)
+    assert "Xeon(R) 6776P runs CPUs 0-1,16-17" in placement.notes[-1]
+
+
+def test_an_engine_that_binds_by_numactl_says_so_where_it_is_missing() -> None:
+    """B081: the plan says what cannot be had before the engine finds out."""
+    node, layout = literals.hgx_h100(), LayoutAsk(name="l", gpu="H100", gpus_per_node=8)
+    (note,) = binding_notes(node, layout, place(node, 8, CpuAsk()))
+    with_it = replace(node, programs={"numactl": "/usr/bin/numactl"})
+
+    assert note.startswith("numactl is not installed: vllm does not bind its workers itself")
+    assert () == binding_notes(with_it, layout, place(with_it, 8, CpuAsk()))
+
+
+def test_a_quota_that_has_stopped_processes_is_named() -> None:
+    """cpu.stat counts before the engine starts: somebody already runs into the quota."""
+    throttled = Throttling("/sys/fs/cgroup/pod", 400, 100, 2.5)
+    cpu = literals.cpu_facts([range(16)], quota_cpus=8.0, throttled=throttled)
+
+    assert "the quota of /sys/fs/cgroup/pod has stopped its processes in 100 of 400 periods so far" in (
+        place(literals.node(cpu), 2, CpuAsk()).notes
+    )
 
 
 def test_unknown_locality_divides_evenly_and_binds_no_memory() -> None:
@@ -191,3 +279,36 @@ def test_siblings_stay_together(machine: tuple[NodeFacts, int]) -> None:
     if len({facts.cpu.core_of[cpu] for cpu in facts.cpu.allowed}) >= workers:
         owners = {(facts.cpu.core_of[cpu], w.worker) for w in placement.workers for cpu in w.cpus}
         assert len(owners) == len({core for core, _ in owners})
+
+
+@given(machines(), st.randoms(use_true_random=False))
+def test_the_order_of_gpus_changes_nothing(machine: tuple[NodeFacts, int], random: Random) -> None:
+    """Each GPU keeps its CPUs however the list of GPUs is ordered."""
+    facts, workers = machine
+    shuffled = list(facts.gpu.gpus)
+    random.shuffle(shuffled)
+    before, after = (place(facts, workers, CpuAsk(), gpus) for gpus in (facts.gpu.gpus, shuffled))
+
+    assert {w.gpu: w.cpus for w in before.workers} == {w.gpu: w.cpus for w in after.workers}
+    assert before.housekeeping == after.housekeeping
+
+
+@given(machines(), st.integers(1, 6))
+def test_workers_are_on_their_node_where_it_has_a_core_for_each(machine: tuple[NodeFacts, int], busy: int) -> None:
+    """Local when possible, with workers of others counted; no CPU of theirs is ours or housekeeping."""
+    facts, _ = machine
+    gpus = tuple(replace(g, processes=(1000 + g.index,)) if g.index < busy else g for g in facts.gpu.gpus)
+    facts = replace(facts, gpu=replace(facts.gpu, gpus=gpus))
+    own = gpus[busy:]
+    placement = place(facts, len(own), CpuAsk(housekeeping_cpus=0), own) if own else None
+    if placement is None:
+        return
+    cores = {
+        node: {facts.cpu.core_of[c] for c in facts.cpu.allowed if facts.cpu.node_of[c] == node} for node in range(4)
+    }
+    homes = [gpu.numa_node for gpu in gpus]
+    if None not in homes and all(len(cores[home]) >= homes.count(home) for home in homes if home is not None):
+        for share, gpu in zip(placement.workers, own, strict=True):
+            assert {gpu.numa_node} == {facts.cpu.node_of[cpu] for cpu in share.cpus}
+            others = sum(g.numa_node == gpu.numa_node for g in gpus)
+            assert len({facts.cpu.core_of[cpu] for cpu in share.cpus}) == len(cores[gpu.numa_node or 0]) // others

@@ -139,13 +139,14 @@ def hub_settings(cache_dir: str) -> tuple[Setting, ...]:
 def gpu_settings(gpu: GpuFacts, placement: CpuPlacement, *, uuids: bool = True) -> tuple[Setting, ...]:
     """Return which GPUs the engine sees, in the order of its workers.
 
-    uuids: False for engines that read only numbers; then CUDA is told to number as NVML does, by PCI bus.
+    uuids: False for engines that read only numbers; then CUDA is told to number as NVML does, by PCI bus. A MIG slice
+    has no number.
     """
     by_index = {g.index: g for g in gpu.gpus}
-    chosen = [by_index[w.gpu] for w in placement.workers if w.gpu in by_index]
+    chosen = [(w.device or by_index[w.gpu].uuid, w.gpu) for w in placement.workers if w.gpu in by_index]
     if not chosen or len(chosen) < len(placement.workers):
         return ()
-    names = ",".join(g.uuid if uuids else str(g.index) for g in chosen)
+    names = ",".join(uuid if uuids or uuid.startswith("MIG-") else str(index) for uuid, index in chosen)
     reason = "by UUID: numbers mean other cards to CUDA than to NVML" if uuids else "numbered by PCI bus, as below"
     return (
         Setting("CUDA_VISIBLE_DEVICES", names, f"one GPU per worker, {reason}"),

@@ -16,6 +16,8 @@ class WorkerShare:
 
     worker: rank on this node. gpu: index, None on machines without GPUs. cpus: its own, disjoint from the others'.
     threads: OpenMP threads ≤ len(cpus). memory_node: NUMA node its memory should come from; None = leave.
+    device: what CUDA calls its GPU or MIG slice. serve_cpus: the faster ones among its CPUs, to serve on when it has
+    loaded and works with one thread; empty = all of them.
     """
 
     worker: int
@@ -24,6 +26,8 @@ class WorkerShare:
     threads: int
     memory_node: int | None
     reason: str
+    device: str = ""
+    serve_cpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

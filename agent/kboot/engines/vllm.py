@@ -77,7 +77,10 @@ THREADS: tuple[str, ...] = (
     r"OMP_NUM_THREADS=\d+ is set; leaving Torch threads at (?P<threads>\d+)",
 )
 
-WORKER_TITLES: tuple[str, ...] = (r"^VLLM::Worker(?:_[A-Z]+\d+)*\s*$",)
+WORKER_TITLES: tuple[str, ...] = (
+    r"^VLLM::Worker(?:_[A-Z]+\d+)*\s*$",
+    r"^VLLM::EngineCore\s*$",  # nothing is parallel: the engine core is the worker
+)
 
 
 class Vllm:
@@ -98,7 +101,7 @@ class Vllm:
         python = common.interpreter(facts, self.name)
         number = common.version(facts.engine.version)
         flags = common.without_asked(
-            (*_serve_flags(profile), *_parallel_flags(ask), *_numa_flags(ask.placement, number)), ask.layout.args
+            (*_serve_flags(profile), *_parallel_flags(ask), *_numa_flags(facts, ask.placement, number)), ask.layout.args
         )
         module = ("-m", "vllm.entrypoints.cli.main", "serve", ask.model_path)
         return common.launch(
@@ -161,12 +164,15 @@ def _node_flags(ask: LaunchAsk) -> tuple[Setting, ...]:
     )
 
 
-def _numa_flags(placement: CpuPlacement, number: tuple[int, ...]) -> tuple[Setting, ...]:
+def _numa_flags(facts: NodeFacts, placement: CpuPlacement, number: tuple[int, ...]) -> tuple[Setting, ...]:
     """Pins, always explicit: bare --numa-bind takes 2 of 16 CPUs on parts with priority cores (vllm#43270).
 
-    The flags came with vllm#38635, before the oldest version kboot was checked with.
+    The flags came with vllm#38635, before the oldest version kboot was checked with. vLLM does it by numactl, and ends
+    without that program; where the kernel refuses the memory part it goes on without it.
     """
-    if number < (0, 26) or not placement.workers or any(w.memory_node is None for w in placement.workers):
+    if number < (0, 26) or "numactl" not in facts.programs:
+        return ()
+    if not placement.workers or any(w.memory_node is None for w in placement.workers):
         return ()
     nodes = " ".join(str(w.memory_node) for w in placement.workers)
     cpus = " ".join(format_cpu_list(w.cpus) for w in placement.workers)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from kboot.errors import DoesNotFit, FactMissing, UsageError
 from kboot.facts.types import Gpu, GpuFacts, NodeFacts
+from kboot.facts.visible import usable_gpus
 from kboot.profile.types import LayoutAsk, NodeClass, Profile
 
 _WITHOUT_GPU = frozenset({"command", "demo"})  # engines that can serve from CPUs
@@ -25,11 +26,22 @@ def choose_layout(
         FactMissing: NVIDIA devices are there, but NVML could not say what they are.
         DoesNotFit: no layout matches what was found.
     """
+    return matching_layouts(profile, facts, node_classes, gpu)[0]
+
+
+def matching_layouts(
+    profile: Profile, facts: NodeFacts, node_classes: Sequence[NodeClass], gpu: str | None = None
+) -> tuple[LayoutAsk, ...]:
+    """Return every layout that choose_layout could mean, the profile's first choice first.
+
+    Raises:
+        UsageError, FactMissing, DoesNotFit: as choose_layout; it never returns none.
+    """
     if gpu is not None:
-        return _layout_of_class(profile, gpu)
-    for layout in profile.layout:
-        if _needs_no_gpu(layout) or _has_gpus(facts, layout, node_classes):
-            return layout
+        return _layouts_of_class(profile, gpu)
+    found = tuple(a for a in profile.layout if _needs_no_gpu(a) or _has_gpus(facts, a, node_classes))
+    if found:
+        return found
     if facts.gpu.nvml not in ("ok", "no-library") and facts.gpu.pci_bus_ids:
         raise _unknown_gpus(profile, facts.gpu)
     raise _no_layout(profile, facts.gpu)
@@ -50,15 +62,17 @@ def is_of_class(gpu: Gpu, wanted: str, node_classes: Sequence[NodeClass]) -> boo
 
 
 def chosen_gpus(facts: NodeFacts, layout: LayoutAsk, node_classes: Sequence[NodeClass]) -> tuple[Gpu, ...]:
-    """Return the GPUs that the layout's workers get on this node: the first of its class, by index."""
-    of_class = sorted((g for g in facts.gpu.gpus if is_of_class(g, layout.gpu, node_classes)), key=lambda g: g.index)
-    return tuple(of_class[: layout.gpus_per_node])
+    """Return the GPUs that the layout's workers get on this node: the first of its class that may be used."""
+    of_class = (g for g in usable_gpus(facts.gpu) if is_of_class(g, layout.gpu, node_classes))
+    return tuple(of_class)[: layout.gpus_per_node]
 
 
 def found_words(gpu: GpuFacts) -> str:
-    """Return what GPUs there are, for a message: "2x NVIDIA H200", "no GPU"."""
-    counts = Counter(g.name for g in gpu.gpus)
-    return ", ".join(f"{n}x {name}" for name, n in sorted(counts.items())) or "no GPU"
+    """Return what GPUs there are, for a message: "2x NVIDIA H200", "no GPU", "1x … (of 8; CUDA_VISIBLE_DEVICES=3)"."""
+    usable = usable_gpus(gpu)
+    counts = Counter(g.name for g in usable)
+    told = ", ".join(f"{n}x {name}" for name, n in sorted(counts.items())) or "no GPU"
+    return told if gpu.visible is None else f"{told} (of {len(gpu.gpus)}; CUDA_VISIBLE_DEVICES={gpu.visible})"
 
 
 def wants_words(layout: LayoutAsk) -> str:
@@ -69,10 +83,10 @@ def wants_words(layout: LayoutAsk) -> str:
     return f"{layout.name}: {layout.gpus_per_node}x {layout.gpu} on {nodes}"
 
 
-def _layout_of_class(profile: Profile, gpu: str) -> LayoutAsk:
-    for layout in profile.layout:
-        if layout.gpu.lower() == gpu.lower():
-            return layout
+def _layouts_of_class(profile: Profile, gpu: str) -> tuple[LayoutAsk, ...]:
+    found = tuple(layout for layout in profile.layout if layout.gpu.lower() == gpu.lower())
+    if found:
+        return found
     raise UsageError(
         "gpu-class-unknown",
         f"profile {profile.name} has no layout for {gpu!r}",

@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.engines.types import CacheKey, Engine, Launch, LaunchAsk
+from kboot.engines.types import Engine, Launch, LaunchAsk
 from kboot.facts.types import NodeFacts
 from kboot.plan.cache import plan_cache
-from kboot.plan.cache_damage import plan_quarantine, scan_warnings
 from kboot.plan.cache_stable import key_troubles, refuse_unstable
 from kboot.plan.fetch import plan_bytes
-from kboot.plan.placement import place, workers_on_node
+from kboot.plan.layout import chosen_gpus
+from kboot.plan.placement import binding_notes, place, workers_on_node
 from kboot.plan.tune import plan_tune
 from kboot.plan.types import Phase, PhaseName, Plan, StartEngine, WriteHandoff, WriteSetting
-from kboot.profile.types import LayoutAsk, Profile
+from kboot.profile.types import LayoutAsk, NodeClass, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class PlanAsk:
     """What the operator asks of this run, and where things lie on this node.
 
     model_path, cache_root: as Paths names them. may_tune: kernel settings can be written (root, on the live machine).
-    inherited: the environment that an engine would inherit.
+    inherited: the environment that an engine would inherit. classes: the node classes that say which GPUs are whose.
     """
 
     model_path: str
@@ -33,6 +33,7 @@ class PlanAsk:
     node_rank: int = 0
     head_address: str = "127.0.0.1"
     inherited: Mapping[str, str] = field(default_factory=dict)
+    classes: tuple[NodeClass, ...] = ()
 
 
 def make_plan(
@@ -47,7 +48,7 @@ def make_plan(
         FactMissing: a fact that the launch needs is a Gap.
         ProfileError: a setting would make the engine's caches miss at every boot.
     """
-    placement = place(facts, workers_on_node(layout), profile.cpu)
+    placement = place(facts, workers_on_node(layout), profile.cpu, chosen_gpus(facts, layout, ask.classes) or None)
     key = engine.cache_key(facts, profile, layout, checkpoint.listing.commit)
     cache_dir = f"{ask.cache_root}/{key.name}"
     launch = engine.launch(
@@ -55,12 +56,13 @@ def make_plan(
         profile,
         LaunchAsk(layout, ask.model_path, cache_dir, placement, ask.node_rank, ask.head_address),
     )
-    unstable = (*_stability(facts, profile, launch, layout, ask, cache_dir), *scan_warnings(facts.caches, key))
+    unstable = _stability(facts, profile, launch, layout, ask, cache_dir)
+    notes = (*placement.notes, *binding_notes(facts, layout, placement))
     tune, tune_note, tune_warnings = _tune(facts, profile, ask)
     start = (StartEngine(launch, "asked by --serve"),) if ask.serve else ()
     phases = (
         Phase("tune", (), tune, tune_note),
-        _cache(facts, layout, key, cache_dir),
+        Phase("cache", (), *plan_cache(facts.caches, key, cache_dir)),
         *plan_bytes(checkpoint, profile.verify.mode, profile.warm, facts.memory, ask.model_path),
         Phase("handoff", ("tune", "cache", "publish", "warm"), ()),
         Phase("serve", ("handoff",), start, "" if start else "kboot-engine.service or `kboot exec` starts the engine"),
@@ -76,7 +78,7 @@ def make_plan(
         model_path=ask.model_path,
         launch=launch,
         phases=phases,
-        warnings=(*tune_warnings, *unstable, *placement.notes, *differs_from_published(checkpoint, profile)),
+        warnings=(*tune_warnings, *unstable, *notes, *differs_from_published(checkpoint, profile)),
         gaps=facts.gaps,
     )
 
@@ -116,12 +118,6 @@ def _tune(facts: NodeFacts, profile: Profile, ask: PlanAsk) -> tuple[tuple[Write
         text = f"{len(wanted)} kernel settings differ from the profile's and need root to be set, e.g. {wanted[0].path}"
         return (), text, (text,)
     return wanted, "", ()
-
-
-def _cache(facts: NodeFacts, layout: LayoutAsk, key: CacheKey, cache_dir: str) -> Phase:
-    prepare, note = plan_cache(facts.caches, key, cache_dir)
-    aside = plan_quarantine(facts, layout, cache_dir)
-    return Phase("cache", (), (*prepare, *aside), "" if aside else note)
 
 
 def _stability(

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kboot.cpulist import format_cpu_list
 from kboot.engines.types import CpuPlacement, WorkerShare
 from kboot.facts.types import CpuFacts, Gpu, NodeFacts, NumaNode
+from kboot.facts.visible import usable_gpus
+from kboot.plan.cores import Core, cores_of, divide, flatten, priority_cpus, split_housekeeping
+from kboot.plan.neighbours import Neighbours, neighbours
 from kboot.profile.types import CpuAsk, LayoutAsk
-
-Core = tuple[int, ...]
-"""The logical CPUs (SMT siblings) of one physical core, in number order."""
-
-_CORES_PER_HOUSEKEEPER = 32
-"""One core in 32 is kept for front ends and the agent, on machines of at least 64 usable cores."""
 
 
 def workers_on_node(layout: LayoutAsk) -> int:
@@ -27,51 +25,122 @@ def workers_on_node(layout: LayoutAsk) -> int:
 
 
 def place(facts: NodeFacts, workers: int, ask: CpuAsk, gpus: Sequence[Gpu] | None = None) -> CpuPlacement:
-    """Divide this node's CPUs among its workers; worker i drives gpus[i].
+    """Divide this node's CPUs among its workers; worker i drives gpus[i] (None: the GPUs that may be used, in order).
 
     1. Usable CPUs are the allowed ones that are not isolated from the scheduler.
     2. SMT siblings stay together: what is divided is physical cores.
-    3. A worker belongs to the NUMA node of its GPU; a GPU whose node is unknown belongs to none.
-    4. Housekeeping cores are taken first, from the node with most to spare.
-    5. Each node's cores are divided among its workers, contiguous and even; workers of no node share what is left.
-    6. With fewer cores than workers anywhere, everyone keeps all usable CPUs with one thread, and a note says so.
-    7. Threads are physical cores, not logical CPUs, and at most the worker's part of a cgroup CPU quota.
+    3. GPU workers of others on this node count too; their part stays free.
+    4. A worker belongs to the NUMA node of its GPU; a GPU whose node is unknown belongs to none.
+    5. Housekeeping cores are taken first, from the node with most to spare.
+    6. Each node's cores are divided among its workers by PCI address, contiguous and even, priority cores by
+       themselves; workers of no node share what is left. So a GPU's CPUs do not depend on the order of the GPUs.
+    7. With fewer cores than workers anywhere, everyone keeps all usable CPUs with one thread, and a note says so.
+    8. Threads are physical cores, not logical CPUs, and at most the worker's part of a cgroup CPU quota. Engines take
+       one number for all: that of the smallest part.
     """
-    gpus = facts.gpu.gpus[:workers] if gpus is None else gpus[:workers]
+    gpus = tuple(usable_gpus(facts.gpu) if gpus is None else gpus)[:workers]
     usable = sorted(set(facts.cpu.allowed) - set(facts.cpu.isolated)) or list(facts.cpu.allowed)
+    others = neighbours(facts, gpus, usable)
+    seats = _seats(facts, workers, gpus, others)
     cores = cores_of(facts.cpu, usable)
-    notes = list(_notes_on_limits(facts.cpu, usable))
-    homes = [_home_node(gpus[w], facts) if w < len(gpus) else None for w in range(workers)]
-    if gpus and any(home is None for home in homes):
-        notes.append("GPU locality unknown: CPUs are divided evenly and memory is not bound to a node")
-    keep, work = _split_housekeeping(cores, facts.cpu.node_of, ask, workers)
-    sets = _divide(work, facts.cpu.node_of, homes) if ask.pin else None
-    if sets is None:
-        notes.append(_why_not_pinned(ask, len(cores), workers))
-        sets = [tuple(usable)] * workers
-    threads = [_threads(facts.cpu, s, workers, shared=not ask.pin or len(set(sets)) < workers) for s in sets]
+    priority = priority_cpus(facts.cpu)
+    sets = _sets(facts.cpu, cores, seats, ask, priority)
+    shared = sets is None
+    every = sets or {worker: tuple(usable) for worker in range(workers)}
+    threads = min(_threads(facts.cpu, every[worker], len(seats), shared=shared) for worker in range(workers))
     shares = tuple(
-        WorkerShare(
-            worker=w,
-            gpu=gpus[w].index if w < len(gpus) else None,
-            cpus=sets[w],
-            threads=threads[w],
-            memory_node=_memory_node(homes[w], facts.numa) if ask.pin else None,
-            reason=_reason(homes[w], sets[w], threads[w], workers, facts.cpu.quota_cpus),
-        )
-        for w in range(workers)
+        _share(seat, every[seat.worker], threads, facts, len(seats), priority, pin=ask.pin, shared=shared)
+        for seat in seats
+        if seat.worker != _OTHERS
     )
-    taken = {cpu for share in shares for cpu in share.cpus}
+    taken = {cpu for share in shares for cpu in share.cpus} | set(every.get(_OTHERS, ()))
     spare = tuple(cpu for cpu in usable if cpu not in taken)
-    return CpuPlacement(shares, spare or _flatten(keep), tuple(notes))
+    notes = (
+        *_notes_on_limits(facts.cpu, usable),
+        *others.notes,
+        *_notes_on_locality(gpus, seats),
+        *([_why_not_pinned(ask, len(cores), len(seats))] if shared else _notes_on_idle(facts, seats, spare)),
+        *_notes_on_priority(facts.cpu, shares),
+    )
+    return CpuPlacement(shares, spare, notes)
 
 
-def cores_of(cpu: CpuFacts, usable: Iterable[int]) -> tuple[Core, ...]:
-    """Group logical CPUs into physical cores, ordered by their first CPU; a CPU with no known core is its own."""
-    members: dict[tuple[int, int], list[int]] = {}
-    for number in sorted(usable):
-        members.setdefault(cpu.core_of.get(number, (-1, number)), []).append(number)
-    return tuple(sorted(tuple(cpus) for cpus in members.values()))
+def binding_notes(facts: NodeFacts, layout: LayoutAsk, placement: CpuPlacement) -> tuple[str, ...]:
+    """Return what an engine that binds its workers by numactl cannot do on this node."""
+    wanted = [w for w in placement.workers if w.memory_node is not None]
+    if layout.engine not in _BIND_BY_NUMACTL or not wanted or "numactl" in facts.programs:
+        return ()
+    return (
+        f"numactl is not installed: {layout.engine} does not bind its workers itself; kboot pins them when they run, "
+        "their memory is not bound to a node",
+    )
+
+
+_BIND_BY_NUMACTL = ("vllm", "sglang")
+_OTHERS = -1
+"""Stands for the workers of others, who get a part of the CPUs and no plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    """One who gets a part. worker: -1 for another's. home: NUMA node; None when unknown."""
+
+    worker: int
+    gpu: Gpu | None
+    home: int | None
+
+    @property
+    def order(self) -> tuple[str, str, int]:
+        """Return what puts seats of a node in order: the machine's own order, not that of a list of GPUs."""
+        return (self.gpu.bus_id, self.gpu.uuid, 0) if self.gpu else ("", "", self.worker)
+
+
+def _seats(facts: NodeFacts, workers: int, gpus: Sequence[Gpu], others: Neighbours) -> tuple[_Seat, ...]:
+    homes = {gpu.uuid: _home_node(gpu, facts) for gpu in (*gpus, *others.gpus)}
+    own = [_Seat(w, gpus[w], homes[gpus[w].uuid]) if w < len(gpus) else _Seat(w, None, None) for w in range(workers)]
+    return (*own, *(_Seat(_OTHERS, gpu, homes[gpu.uuid]) for gpu in others.gpus))
+
+
+def _sets(
+    cpu: CpuFacts, cores: Sequence[Core], seats: Sequence[_Seat], ask: CpuAsk, priority: frozenset[int]
+) -> dict[int, Core] | None:
+    """Return the CPUs of each worker, and of all others together; None when they cannot be told apart."""
+    if not ask.pin:
+        return None
+    ordered = sorted(seats, key=lambda s: s.order)
+    homes = [seat.home for seat in ordered]
+    _, work = split_housekeeping(cores, cpu.node_of, homes, ask.housekeeping_cpus, priority)
+    parts = divide(work, cpu.node_of, homes, priority)
+    if parts is None:
+        return None
+    sets: dict[int, Core] = {}
+    for seat, part in zip(ordered, parts, strict=True):
+        sets[seat.worker] = flatten((sets.get(seat.worker, ()), part))
+    return sets
+
+
+def _share(
+    seat: _Seat,
+    cpus: Core,
+    threads: int,
+    facts: NodeFacts,
+    seats: int,
+    priority: frozenset[int],
+    *,
+    pin: bool,
+    shared: bool,
+) -> WorkerShare:
+    serve = tuple(cpu for cpu in cpus if cpu in priority)
+    return WorkerShare(
+        worker=seat.worker,
+        gpu=seat.gpu.index if seat.gpu else None,
+        cpus=cpus,
+        threads=threads,
+        memory_node=_memory_node(seat.home, cpus, facts) if pin else None,
+        reason=_reason(seat.home, cpus, threads, seats, facts.cpu.quota_cpus),
+        device=seat.gpu.uuid if seat.gpu else "",
+        serve_cpus=serve if len(serve) < len(cpus) and not shared else (),
+    )
 
 
 def _home_node(gpu: Gpu, facts: NodeFacts) -> int | None:
@@ -97,83 +166,24 @@ def _node_of_most(cpus: Sequence[int], nodes: Mapping[int, NumaNode]) -> int | N
     return max(hit, key=lambda number: (counts[number], -number))
 
 
-def _split_housekeeping(
-    cores: Sequence[Core], node_of: Mapping[int, int], ask: CpuAsk, workers: int
-) -> tuple[tuple[Core, ...], tuple[Core, ...]]:
-    wanted = ask.housekeeping_cpus
-    if wanted == 0 or not ask.pin:
-        return (), tuple(cores)
-    if wanted < 0:
-        count = len(cores) // _CORES_PER_HOUSEKEEPER if len(cores) >= 2 * _CORES_PER_HOUSEKEEPER else 0
-    else:
-        per_core = max(1, len(cores[0])) if cores else 1
-        count = -(-wanted // per_core)
-    count = min(count, max(0, len(cores) - workers))
-    keep: list[Core] = []
-    left = list(cores)
-    for _ in range(count):
-        sizes: dict[int, int] = {}
-        for core in left:
-            node = node_of.get(core[0], 0)
-            sizes[node] = sizes.get(node, 0) + 1
-        richest = max(sizes, key=lambda n: (sizes[n], -n))
-        chosen = next(core for core in left if node_of.get(core[0], 0) == richest)
-        keep.append(chosen)
-        left.remove(chosen)
-    return tuple(keep), tuple(left)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pool:
-    """Cores and the workers that divide them."""
-
-    cores: tuple[Core, ...]
-    workers: tuple[int, ...]
-
-
-def _divide(cores: Sequence[Core], node_of: Mapping[int, int], homes: Sequence[int | None]) -> list[Core] | None:
-    """Return one CPU set per worker, disjoint; None when some pool has fewer cores than workers."""
-    known = sorted({home for home in homes if home is not None})
-    pools = [
-        _Pool(
-            tuple(core for core in cores if node_of.get(core[0], 0) == node),
-            tuple(w for w, home in enumerate(homes) if home == node),
-        )
-        for node in known
-    ]
-    homeless = tuple(w for w, home in enumerate(homes) if home is None)
-    if homeless:
-        rest = tuple(core for core in cores if node_of.get(core[0], 0) not in known)
-        pools.append(_Pool(rest, homeless))
-    if any(len(pool.cores) < len(pool.workers) for pool in pools):
-        pools = [_Pool(tuple(cores), tuple(range(len(homes))))]
-        if len(cores) < len(homes):
-            return None
-    sets: list[Core] = [()] * len(homes)
-    for pool in pools:
-        size = len(pool.cores) // len(pool.workers)
-        for position, worker in enumerate(pool.workers):
-            sets[worker] = _flatten(pool.cores[position * size : (position + 1) * size])
-    return sets
-
-
-def _flatten(cores: Iterable[Core]) -> Core:
-    return tuple(sorted(cpu for core in cores for cpu in core))
-
-
-def _threads(cpu: CpuFacts, cpus: Core, workers: int, *, shared: bool) -> int:
+def _threads(cpu: CpuFacts, cpus: Core, seats: int, *, shared: bool) -> int:
     cores = len(cores_of(cpu, cpus))
     if shared:
-        cores //= workers
+        cores //= seats
     if cpu.quota_cpus is not None:
-        cores = min(cores, int(cpu.quota_cpus // workers))
+        cores = min(cores, int(cpu.quota_cpus // seats))
     return max(1, cores)
 
 
-def _memory_node(home: int | None, numa: Sequence[NumaNode]) -> int | None:
-    """Return the node to take memory from: the worker's, if it has memory and there is more than one to choose from."""
-    with_memory = [n.number for n in numa if n.cpus and n.memory_total_bytes != 0]
-    return home if home in with_memory and len(with_memory) > 1 else None
+def _memory_node(home: int | None, cpus: Core, facts: NodeFacts) -> int | None:
+    """Return the node to take memory from: the worker's, or that of its CPUs where they are all elsewhere.
+
+    None where locality is unknown, the node has no memory, or there is only one to choose from.
+    """
+    near = {facts.cpu.node_of.get(cpu) for cpu in cpus}
+    node = home if home is None or home in near or len(near) != 1 else near.pop()
+    with_memory = [n.number for n in facts.numa if n.cpus and n.memory_total_bytes != 0]
+    return node if node in with_memory and len(with_memory) > 1 else None
 
 
 def _notes_on_limits(cpu: CpuFacts, usable: Sequence[int]) -> Iterable[str]:
@@ -181,15 +191,42 @@ def _notes_on_limits(cpu: CpuFacts, usable: Sequence[int]) -> Iterable[str]:
         yield f"{len(usable)} of {len(cpu.online)} online CPUs may be used (affinity, cpuset or isolation)"
     if cpu.quota_cpus is not None and cpu.quota_cpus < len(usable):
         yield f"a cgroup quota allows {cpu.quota_cpus:g} CPUs of time on {len(usable)} CPUs"
+    if cpu.throttled is not None and cpu.throttled.throttled_periods:
+        stopped = f"{cpu.throttled.throttled_periods} of {cpu.throttled.periods} periods"
+        yield f"the quota of {cpu.throttled.folder} has stopped its processes in {stopped} so far"
 
 
-def _why_not_pinned(ask: CpuAsk, cores: int, workers: int) -> str:
+def _notes_on_locality(gpus: Sequence[Gpu], seats: Sequence[_Seat]) -> Iterable[str]:
+    if gpus and any(seat.home is None for seat in seats):
+        yield "GPU locality unknown: CPUs are divided evenly and memory is not bound to a node"
+
+
+def _notes_on_idle(facts: NodeFacts, seats: Sequence[_Seat], spare: Sequence[int]) -> Iterable[str]:
+    """Yield where whole nodes have no worker: their CPUs are far from every GPU."""
+    homes = {seat.home for seat in seats}
+    idle = sorted({facts.cpu.node_of[cpu] for cpu in spare if cpu in facts.cpu.node_of} - homes)
+    if idle and None not in homes:
+        cpus = sum(facts.cpu.node_of.get(cpu) in idle for cpu in spare)
+        nodes = f"node {idle[0]} has" if len(idle) == 1 else f"nodes {format_cpu_list(idle)} have"
+        yield f"NUMA {nodes} no GPU of a worker: {cpus} CPUs are left to front ends"
+
+
+def _notes_on_priority(cpu: CpuFacts, shares: Sequence[WorkerShare]) -> Iterable[str]:
+    serve = [cpu for share in shares for cpu in share.serve_cpus]
+    if serve:
+        yield (
+            f"{cpu.model} runs CPUs {format_cpu_list(serve)} faster than the others (Priority Core Turbo): "
+            "workers load on all CPUs of their share and serve on these"
+        )
+
+
+def _why_not_pinned(ask: CpuAsk, cores: int, seats: int) -> str:
     if not ask.pin:
         return "the profile turns pinning off (cpu.pin = false)"
-    return f"{cores} usable cores for {workers} workers: not pinned, one thread each"
+    return f"{cores} usable cores for {seats} workers: not pinned, one thread each"
 
 
-def _reason(home: int | None, cpus: Core, threads: int, workers: int, quota: float | None) -> str:
+def _reason(home: int | None, cpus: Core, threads: int, seats: int, quota: float | None) -> str:
     where = "locality unknown" if home is None else f"NUMA node {home}"
     limit = f", at most {quota:g} CPUs by quota" if quota is not None else ""
-    return f"{where}: {len(cpus)} CPUs, {threads} threads for 1 of {workers} workers{limit}"
+    return f"{where}: {len(cpus)} CPUs, {threads} threads for 1 of {seats} workers{limit}"
