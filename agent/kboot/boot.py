@@ -20,6 +20,7 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.engines import engine as engine_named
 from kboot.errors import KbootError
 from kboot.events import Emit, PhaseFinished, PhaseStarted
+from kboot.facts.caches import with_scan
 from kboot.facts.checkpoint import checkpoint_facts, listing_with_residency, read_checkpoint
 from kboot.facts.collect import collect
 from kboot.facts.engine import collect_engine
@@ -102,6 +103,8 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
     classes = load_node_classes(paths)
     layout = choose_layout(profile, facts, classes, options.gpu)
     facts = _with_engine(facts, layout, host)
+    engine = engine_named(layout.engine)
+    facts = with_scan(facts, host, paths, engine.cache_key(facts, profile, layout, checkpoint.listing.commit).name)
     _require_fit(facts, layout, checkpoint, classes)
     ask = PlanAsk(
         model_path=str(paths.models / profile.name),
@@ -113,7 +116,7 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
         inherited=host.environ(),
         classes=classes,
     )
-    plan = make_plan(facts, checkpoint, profile, layout, engine_named(layout.engine), ask)
+    plan = make_plan(facts, checkpoint, profile, layout, engine, ask)
     plan = with_handoff(plan, _why_new_record(plan, facts, profile, checkpoint, host, paths))
     plan = choose_phases(plan, options.only, options.skip)
     terms = license_status(profile, paths, None)

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.engines.types import Engine, Launch, LaunchAsk
+from kboot.engines.types import CacheKey, Engine, Launch, LaunchAsk
 from kboot.facts.types import NodeFacts
 from kboot.plan.cache import plan_cache
+from kboot.plan.cache_damage import plan_quarantine, scan_warnings
 from kboot.plan.cache_stable import key_troubles, refuse_unstable
 from kboot.plan.fetch import plan_bytes
 from kboot.plan.layout import chosen_gpus
@@ -56,13 +57,13 @@ def make_plan(
         profile,
         LaunchAsk(layout, ask.model_path, cache_dir, placement, ask.node_rank, ask.head_address),
     )
-    unstable = _stability(facts, profile, launch, layout, ask, cache_dir)
+    unstable = (*_stability(facts, profile, launch, layout, ask, cache_dir), *scan_warnings(facts.caches, key))
     notes = (*placement.notes, *binding_notes(facts, layout, placement))
     tune, tune_note, tune_warnings = _tune(facts, profile, ask)
     start = (StartEngine(launch, "asked by --serve"),) if ask.serve else ()
     phases = (
         Phase("tune", (), tune, tune_note),
-        Phase("cache", (), *plan_cache(facts.caches, key, cache_dir)),
+        _cache(facts, layout, key, cache_dir),
         *plan_bytes(checkpoint, profile.verify.mode, profile.warm, facts.memory, ask.model_path),
         Phase("handoff", ("tune", "cache", "publish", "warm"), ()),
         Phase("serve", ("handoff",), start, "" if start else "kboot-engine.service or `kboot exec` starts the engine"),
@@ -118,6 +119,12 @@ def _tune(facts: NodeFacts, profile: Profile, ask: PlanAsk) -> tuple[tuple[Write
         text = f"{len(wanted)} kernel settings differ from the profile's and need root to be set, e.g. {wanted[0].path}"
         return (), text, (text,)
     return wanted, "", ()
+
+
+def _cache(facts: NodeFacts, layout: LayoutAsk, key: CacheKey, cache_dir: str) -> Phase:
+    prepare, note = plan_cache(facts.caches, key, cache_dir)
+    aside = plan_quarantine(facts, layout, cache_dir)
+    return Phase("cache", (), (*prepare, *aside), "" if aside else note)
 
 
 def _stability(
