@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -81,6 +82,12 @@ class Node:
     def blob(self, path: str) -> Path:
         """Return the blob behind a file of the serving path."""
         return (self.paths.models / "demo" / path).resolve()
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def shipped(paths: Paths, *overrides: str) -> Profile:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kboot import __version__
+from kboot.apply.cache_record import record_prepared
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
 from kboot.apply.license import status as license_status
@@ -19,7 +20,7 @@ from kboot.apply.run import MAY_FAIL, Ran, Tools, run
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines import engine as engine_named
 from kboot.errors import KbootError
-from kboot.events import Emit, PhaseFinished, PhaseStarted
+from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.caches import with_scan
 from kboot.facts.checkpoint import checkpoint_facts, listing_with_residency, read_checkpoint
 from kboot.facts.collect import collect
@@ -251,11 +252,21 @@ def boot(
         emit(PhaseFinished("plan", "done", planned.seconds, 0))
         ran = run(job.phases, tools_of(job, host, paths, emit, stop))
         report = _report(job, replace(ran, spans=(planned, *ran.spans)), started_unix_s, stop)
+    if job.prepared is not None and report.status in ("done", "degraded"):
+        _record_caches(job.prepared.plan, report, host, paths, emit)
     if job.prepared is not None and options.serve and report.status in ("done", "degraded") and not stop.is_set():
         serving = Serving(job.prepared.plan, profile.serve, paths, options.exit_when_ready, on_ready)
         report = serve(serving, report, emit, stop)
     save_report(report, paths)
     return report
+
+
+def _record_caches(plan: Plan, report: BootReport, host: Host, paths: Paths, emit: Emit) -> None:
+    """Say what decides the engine's caches in this boot; it starts all the same where that cannot be written."""
+    try:
+        record_prepared(plan, report.boot_id, report.started_unix_s, host, paths)
+    except KbootError as exc:
+        emit(Notice("cache.not_recorded", f"{exc.code}: {exc.message}"))
 
 
 def _sweep(profile: Profile, paths: Paths, emit: Emit) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kboot.apply.caches import mark_complete
+from kboot.apply.cache_record import record_ready
 from kboot.apply.serve import Answers, RunningEngine, start_engine
 from kboot.errors import KbootError, NotReady
 from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
@@ -38,8 +38,8 @@ class Serving:
 def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Event) -> BootReport:
     """Start the engine and stay until it is stopped or ends by itself; return the report of the whole boot.
 
-    Nothing of the engine is left running when this returns or raises. The kernel cache is marked complete, and the
-    report saved and given to on_ready, when the engine answers.
+    Nothing of the engine is left running when this returns or raises. The kernel cache is put on record and marked
+    complete, and the report saved and given to on_ready, when the engine answers.
     """
     action = next(a for p in serving.plan.phases for a in p.actions if isinstance(a, StartEngine))
     emit(PhaseStarted("serve", 1, 0))
@@ -53,7 +53,7 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
         ready = _ready(prepared, action, running)
         emit(PhaseFinished("serve", "done", running.ready_unix_s - started_unix_s, 0))
         emit(Notice("engine.answered", _words(running.answers)))
-        mark_complete(serving.plan.cache_dir)
+        _record(serving, ready, running, emit)
         save_report(ready, serving.paths)
         serving.on_ready(ready)
         status = None if serving.exit_when_ready else running.wait(stop)
@@ -63,6 +63,14 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
         return replace(ready, status="failed", finished_unix_s=unix_s(), error=_ended(running, status))
     emit(Notice("engine.stopped", "the engine has stopped" if obeyed else "the engine had to be killed"))
     return ready
+
+
+def _record(serving: Serving, ready: BootReport, running: RunningEngine, emit: Emit) -> None:
+    """Say what the engine made of its caches; one that cannot be put on record serves all the same."""
+    try:
+        record_ready(serving.plan, ready.started_unix_s, running.reader, serving.paths)
+    except KbootError as exc:
+        emit(Notice("cache.not_recorded", f"{exc.code}: {exc.message}"))
 
 
 def _ready(prepared: BootReport, action: StartEngine, running: RunningEngine) -> BootReport:

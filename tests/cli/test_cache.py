@@ -7,7 +7,8 @@ import json
 from cli_run import Kboot
 from report_samples import demo_boot
 
-from kboot.cli.cache import CacheFolder, choose_garbage
+from kboot.cli.cache.folders import CacheFolder
+from kboot.cli.cache.gc import choose_garbage
 from kboot.host.paths import Paths
 from kboot.report.saved import save_report
 

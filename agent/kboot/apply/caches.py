@@ -11,9 +11,7 @@ from kboot.host.files import atomic_write, make_dirs
 from kboot.host.sharing import engine_dir_mode
 from kboot.plan.types import PrepareCache
 from kboot.report.types import Outcome
-
-FACTORS = "factors.json"
-COMPLETE = "complete"
+from kboot.store.cache_files import COMPLETE, FACTORS
 
 
 def prepare_cache(action: PrepareCache) -> Outcome:
