@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
 def main(argv: list[str]) -> int:
     """Return 0 when the benchmark ran; 1 with one line on stderr when it could not."""
     asked = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _end)  # so that the origin is stopped and what was received is removed
     with tempfile.TemporaryDirectory(prefix="kboot-bench-", dir=asked.work) as work:
         try:
             document = BENCHMARKS[asked.name](asked, Path(work))
@@ -31,6 +33,10 @@ def main(argv: list[str]) -> int:
     host = host_facts()
     print(json.dumps(as_json(document, host), indent=2, sort_keys=True) if asked.json else as_text(document, host))
     return 0
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 RUN = Path(__file__).parents[2] / "benchmarks/run"
@@ -62,3 +63,20 @@ def test_startup_boots_a_prepared_node_without_a_request(tmp_path: Path) -> None
 
     assert {"version_over_bare_python", "warm_boot_to_exec_s"} <= set(document["figures"])
     assert 111 == document["figures"]["shards"]
+
+
+def test_a_benchmark_that_is_ended_leaves_nothing(tmp_path: Path) -> None:
+    """SIGTERM stops the origin and removes what was received and served."""
+    served = tmp_path / "served"
+    argv = [sys.executable, str(RUN), "fetch", "--rounds", "1000", "--shards", "2", "--mib", "1", "--quiet-s", "0"]
+    argv += ["--no-fill", "--work", str(tmp_path), "--origin", str(served)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline().startswith("round 1")
+        nginx = [p for p in psutil.Process(running.pid).children(recursive=True) if "nginx" in p.name()]
+        running.terminate()
+        status = running.wait(timeout=60)
+
+    assert 143 == status
+    assert nginx and not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in nginx)
+    assert [served] == list(tmp_path.iterdir())
