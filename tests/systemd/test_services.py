@@ -8,7 +8,7 @@ import pytest
 
 from fakes.box import Box, NewBox
 
-pytestmark = [pytest.mark.systemd, pytest.mark.slow]
+pytestmark = [pytest.mark.systemd, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PYTHON = "/opt/kboot/env/bin/python"
 HUB = "http://127.0.0.1:9111"
@@ -189,14 +189,14 @@ def test_a_source_that_comes_late_is_waited_for(new_box: NewBox) -> None:
 def test_a_fetch_may_take_longer_than_the_start_timeout(new_box: NewBox) -> None:
     """B126: bytes that move extend TimeoutStartSec, so a slow fetch is not killed."""
     box = node(new_box)
-    install_hub(box, "--rate-mib-s", "1")
-    box.write("/etc/systemd/system/kboot.service.d/short.conf", "[Service]\nTimeoutStartSec=2s\n")
+    install_hub(box, "--rate-mib-s", "0.8")
+    box.write("/etc/systemd/system/kboot.service.d/short.conf", "[Service]\nTimeoutStartSec=8s\n")
     box.boot()
     wait_for_record(box)
     times = box.show("kboot.service", "InactiveExitTimestampMonotonic", "ActiveEnterTimestampMonotonic", "NRestarts")
 
     took_us = int(times["ActiveEnterTimestampMonotonic"]) - int(times["InactiveExitTimestampMonotonic"])
-    assert 2_000_000 < took_us
+    assert 8_000_000 < took_us
     assert "0" == times["NRestarts"]
 
 
