@@ -1,0 +1,104 @@
+"""Where did the time of each boot go, in stages that follow one another and are the same for every way? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+STAGES = (
+    "kboot",
+    "interpreters",
+    "distributed init",
+    "load model",
+    "compile",
+    "profiling run",
+    "warm-up and graphs",
+    "start server",
+)
+"""kboot: until the engine's command is started. interpreters: until the last worker has begun its set-up.
+
+warm-up and graphs: sizing the KV cache is part of it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way, over its boots: medians. stages: seconds by name of STAGES. fetch_s: part of the stage `kboot`."""
+
+    way: str
+    means: str
+    boots: int
+    ready_s: float
+    stages: Mapping[str, float]
+    fetch_s: float
+    read_weights_s: float | None
+    cpu_s: float
+
+
+def rows(document: Mapping[str, Any], order: Sequence[str] = ()) -> tuple[Row, ...]:
+    """Return a row for each way of which a boot became ready, in the given order, else as they were run."""
+    ready = [boot for boot in document["boots"] if boot["ready_s"] is not None]
+    names = [name for name in order if any(b["way"] == name for b in ready)]
+    names += [b["way"] for b in ready if b["way"] not in names]
+    return tuple(_row([b for b in ready if b["way"] == name]) for name in dict.fromkeys(names))
+
+
+def _row(boots: Sequence[Mapping[str, Any]]) -> Row:
+    """Return the row of the boot in the middle by its time, so that its stages sum to it; an odd one is its own."""
+    middle = sorted(boots, key=lambda b: b["ready_s"])[(len(boots) - 1) // 2]
+    reads = [b["phases"]["read weights"]["seconds"] for b in boots if "read weights" in b["phases"]]
+    known = [seconds for seconds in reads if seconds is not None]
+    return Row(
+        way=middle["way"],
+        means=middle["means"],
+        boots=len(boots),
+        ready_s=middle["ready_s"],
+        stages=stages(middle),
+        fetch_s=sum(s["seconds"] for s in middle["kboot_phases"] if s["name"] == "fetch" and s["lane"] == "kboot"),
+        read_weights_s=median(known) if known else None,
+        cpu_s=middle["cpu_s_of_all"],
+    )
+
+
+def stages(boot: Mapping[str, Any]) -> dict[str, float]:
+    """Return the seconds of each stage of a boot that became ready; they sum to its time to ready.
+
+    A stage whose end the log does not show is 0 s long, and its time is the next one's.
+    """
+    phases = boot["phases"]
+    ends = (
+        boot["engine_started_s"],
+        _at(phases, "distributed init", "start_s"),
+        _at(phases, "load model", "start_s"),
+        _at(phases, "load model", "end_s"),
+        _at(phases, "compile", "end_s"),
+        _at(phases, "profiling run", "end_s"),
+        _at(phases, "start server", "start_s"),
+        boot["ready_s"],
+    )
+    found: dict[str, float] = {}
+    here = 0.0
+    for name, end in zip(STAGES, ends, strict=True):
+        stop = here if end is None else min(max(here, end), boot["ready_s"])
+        found[name] = round(stop - here, 2)
+        here = stop
+    return found
+
+
+def _at(phases: Mapping[str, Any], name: str, key: str) -> float | None:
+    phase = phases.get(name)
+    return None if phase is None else phase[key]
+
+
+def table(found: Sequence[Row]) -> str:
+    """Return the rows as a Markdown table, seconds."""
+    names = [name for name in STAGES if any(row.stages[name] >= 0.05 for row in found)]
+    head = ["way", "boots", "ready", *names]
+    lines = [head, ["---", *("---:" for _ in head[1:])]]
+    lines += [
+        [row.way, str(row.boots), f"**{row.ready_s:.1f}**", *(f"{row.stages[name]:.1f}" for name in names)]
+        for row in found
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
