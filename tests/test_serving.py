@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,9 +16,13 @@ import pytest
 
 from booting import Node, profile
 from cli.cli_run import hub
+from kboot.apply.handoff import read_handoff
+from kboot.apply.pin import live_workers
 from kboot.boot import BootOptions, boot
+from kboot.facts.process import Tree
 from kboot.profile.types import Profile
-from kboot.report.types import BootReport
+from kboot.report.saved import read_boot
+from kboot.report.types import BootReport, WorkerCheck
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +64,49 @@ def test_a_boot_serves_answers_marks_its_cache_and_leaves_nothing_running(node: 
     assert any(s.lane == "engine" for s in report.spans)
     assert list(node.paths.cache.glob("*/complete"))
     assert [] == engines_of(node)
+
+
+def test_every_worker_is_proven_to_have_its_share(node: Node, served: Profile) -> None:
+    """Found by title, on the CPUs of the plan, with the share its own log tells; while it runs and in the report."""
+    live: list[WorkerCheck] = []
+
+    def on_ready(report: BootReport) -> None:
+        record = read_handoff(node.paths)
+        scope = Tree(engines_of(node)[0].pid)
+        live.extend(
+            live_workers(record.workers, record.worker_titles, dict(record.env), node.host, [scope], report.workers)
+        )
+        node.stop.set()
+
+    report = boot(served, node.host, node.paths, BootOptions(serve=True), node.seen.append, node.stop, on_ready)
+    planned = node.plan(served).placement.workers
+
+    assert [(w.worker, w.cpus, w.threads) for w in planned] == [
+        (c.worker, c.planned_cpus, c.planned_threads) for c in report.workers
+    ]
+    assert [("title", 0, c.planned_threads) for c in report.workers] == [
+        (c.found_by, c.stray_tasks, c.reported_threads) for c in report.workers
+    ]
+    assert [(c.pid, c.found_cpus, c.reported_threads) for c in report.workers] == [
+        (c.pid, c.found_cpus, c.reported_threads) for c in live
+    ]
+    assert report.workers == (read_boot(node.paths) or report).workers
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs a CPU for each worker")
+def test_workers_that_nobody_bound_are_pinned_while_they_run(node: Node, served: Profile) -> None:
+    """A command line of the operator's own that knows no pins: each worker ends up on its CPUs, and the log says so."""
+    (layout,) = served.layout
+    words = (sys.executable, "-m", "kboot.demo.engine", "serve", "{model}", "--host", "{host}", "--port", "{port}")
+    words += ("--served-model-name", "{served_name}", "--data-parallel-size", "2")
+    command = replace(layout, engine="command", command=words)
+    report = node.boot(replace(served, layout=(command,)), serve=True, exit_when_ready=True)
+
+    assert ("done", None) == (report.status, report.error)
+    assert [0, 0] == [c.stray_tasks for c in report.workers]
+    assert all(set(c.found_cpus) <= set(c.planned_cpus) for c in report.workers)
+    assert not set(report.workers[0].found_cpus) & set(report.workers[1].found_cpus)
+    assert "threads are kept to CPUs" in node.notices()["worker.pinned"]
 
 
 def test_a_second_serve_finds_everything_in_place(node: Node, served: Profile) -> None:

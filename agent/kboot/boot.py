@@ -255,7 +255,7 @@ def boot(
     if job.prepared is not None and report.status in ("done", "degraded"):
         _record_caches(job.prepared.plan, report, host, paths, emit)
     if job.prepared is not None and options.serve and report.status in ("done", "degraded") and not stop.is_set():
-        serving = Serving(job.prepared.plan, profile.serve, paths, options.exit_when_ready, on_ready)
+        serving = Serving(job.prepared.plan, profile.serve, paths, options.exit_when_ready, on_ready, host)
         report = serve(serving, report, emit, stop)
     save_report(report, paths)
     return report

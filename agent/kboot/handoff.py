@@ -37,13 +37,14 @@ class FileMark:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """What one worker was planned to get, for the comparison with the live one."""
+    """What one worker was planned to get, for the comparison with the live one. serve_cpus: see WorkerShare."""
 
     worker: int
     gpu: int | None
     cpus: tuple[int, ...]
     threads: int
     memory_node: int | None
+    serve_cpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def record_of(
         unset=launch.unset,
         cpus=tuple(sorted({*plan.placement.housekeeping, *(cpu for w in shares for cpu in w.cpus)})),
         memory_node=nodes.pop() if len(nodes) == 1 else None,
-        workers=tuple(WorkerPlan(w.worker, w.gpu, w.cpus, w.threads, w.memory_node) for w in shares),
+        workers=workers_of(plan),
         worker_titles=launch.worker_titles,
         cache_key=plan.cache_key.name,
         cache_dir=plan.cache_dir,
@@ -152,6 +153,13 @@ def record_of(
         ready_timeout_s=launch.ready_timeout_s,
         kboot_version=kboot_version,
         created_unix_s=created_unix_s,
+    )
+
+
+def workers_of(plan: Plan) -> tuple[WorkerPlan, ...]:
+    """Return what each worker of a plan gets."""
+    return tuple(
+        WorkerPlan(w.worker, w.gpu, w.cpus, w.threads, w.memory_node, w.serve_cpus) for w in plan.placement.workers
     )
 
 
@@ -278,10 +286,15 @@ def _to_json(record: HandoffRecord) -> dict[str, Any]:
     return document
 
 
+def _worker(document: Mapping[str, Any]) -> WorkerPlan:
+    lists = {name: tuple(document[name]) for name in ("cpus", "serve_cpus")}
+    return WorkerPlan(**{**document, **lists})
+
+
 def _from_json(document: Mapping[str, Any]) -> HandoffRecord:
     values = dict(document)
     values["files"] = tuple(FileMark(path, Identity(*numbers)) for path, *numbers in values["files"])
-    values["workers"] = tuple(WorkerPlan(**{**w, "cpus": tuple(w["cpus"])}) for w in values["workers"])
+    values["workers"] = tuple(_worker(w) for w in values["workers"])
     values["env"] = tuple((name, value) for name, value in values["env"])
     for name in ("argv", "unset", "cpus", "worker_titles"):
         values[name] = tuple(values[name])

@@ -8,15 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kboot.apply.cache_record import record_ready
+from kboot.apply.pin_watch import PinWatch
 from kboot.apply.serve import Answers, RunningEngine, start_engine
 from kboot.errors import KbootError, NotReady
 from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
+from kboot.facts.process import Tree
+from kboot.handoff import workers_of
 from kboot.host.clock import unix_s
 from kboot.host.paths import Paths
+from kboot.host.types import Host
 from kboot.plan.types import Plan, StartEngine, describe
 from kboot.profile.types import ServeAsk
 from kboot.report.saved import save_report
-from kboot.report.types import BootReport, Outcome, Span
+from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
 
 EXEC_ARGV = (sys.executable, "-m", "kboot", "exec")
 """How this kboot becomes the engine: the same interpreter and environment, the record of this node."""
@@ -33,6 +37,7 @@ class Serving:
     paths: Paths
     exit_when_ready: bool
     on_ready: OnReady
+    host: Host
 
 
 def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Event) -> BootReport:
@@ -44,13 +49,23 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
     action = next(a for p in serving.plan.phases for a in p.actions if isinstance(a, StartEngine))
     emit(PhaseStarted("serve", 1, 0))
     started_unix_s = unix_s()
+    watch = _watch(serving, action, emit)
     try:
-        running = start_engine(action, serving.paths, emit, stop, EXEC_ARGV, serving.ask.probe)
+        running = start_engine(
+            action,
+            serving.paths,
+            emit,
+            stop,
+            EXEC_ARGV,
+            serving.ask.probe,
+            on_start=lambda pid: watch.begin(Tree(pid)),
+        )
     except KbootError as exc:
+        watch.end()
         emit(PhaseFinished("serve", "failed", unix_s() - started_unix_s, 0))
         return _failed(prepared, action, started_unix_s, exc, interrupted=stop.is_set())
     try:
-        ready = _ready(prepared, action, running)
+        ready = replace(_ready(prepared, action, running), workers=_settle(watch, running, emit))
         emit(PhaseFinished("serve", "done", running.ready_unix_s - started_unix_s, 0))
         emit(Notice("engine.answered", _words(running.answers)))
         _record(serving, ready, running, emit)
@@ -71,6 +86,19 @@ def _record(serving: Serving, ready: BootReport, running: RunningEngine, emit: E
         record_ready(serving.plan, ready.started_unix_s, running.reader, serving.paths)
     except KbootError as exc:
         emit(Notice("cache.not_recorded", f"{exc.code}: {exc.message}"))
+
+
+def _watch(serving: Serving, action: StartEngine, emit: Emit) -> PinWatch:
+    env = {s.name: s.value for s in action.launch.env}
+    return PinWatch(workers_of(serving.plan), action.launch.worker_titles, env, serving.host, emit)
+
+
+def _settle(watch: PinWatch, running: RunningEngine, emit: Emit) -> tuple[WorkerCheck, ...]:
+    """Prove each worker's share and say what is off plan."""
+    checks = watch.settle(running.reader.threads())
+    for finding in (finding for check in checks for finding in check.findings):
+        emit(Notice("worker.off_plan", finding))
+    return checks
 
 
 def _ready(prepared: BootReport, action: StartEngine, running: RunningEngine) -> BootReport:

@@ -16,6 +16,7 @@ from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.report.progress import Tracker
 from kboot.report.saved import RunningBoot, process_mark, progress_json, save_report, write_progress
+from kboot.report.types import WorkerCheck
 
 
 @pytest.fixture
@@ -72,6 +73,26 @@ def test_the_last_boot_shows_how_it_ended(kboot: Kboot, paths: Paths) -> None:
     assert 3 == ran.status
     assert "shard-hash-mismatch" in ran.out
     assert "hint: take the mirror out" in ran.out
+
+
+def test_the_last_boots_workers_are_shown_with_what_is_off_plan(kboot: Kboot, paths: Paths) -> None:
+    """Planned and found for each worker, in both forms; what is off plan names the pid."""
+    off = "worker 1 (pid 22): 3 of 9 threads may run on CPUs 0-7, planned 4-7"
+    alike = {"gpu": None, "found_by": "title", "planned_threads": 4, "reported_threads": 4, "throttled_s": None}
+    counted = {"run_s": 9.0, "wait_s": 1.0, "preempted": 3}
+    first = WorkerCheck(0, pid=21, planned_cpus=(0, 1, 2, 3), found_cpus=(0, 1, 2, 3), tasks=9, stray_tasks=0,
+                        findings=(), **alike, **counted)  # type: ignore[arg-type]  # fmt: skip
+    second = replace(first, worker=1, pid=22, planned_cpus=(4, 5, 6, 7), found_cpus=tuple(range(8)), stray_tasks=3,
+                     findings=(off,))  # fmt: skip
+    save_report(replace(demo_boot(), workers=(first, second)), paths)
+    doc, text = kboot("status", "--json").doc, kboot("status").out
+
+    assert [(0, 21, 0, 0.1, []), (1, 22, 3, 0.1, [off])] == [
+        (w["worker"], w["pid"], w["stray_tasks"], w["wait_share"], w["findings"]) for w in doc["workers"]
+    ]
+    words = " ".join(text.split())
+    assert "worker 0 pid 21 CPUs 0-3, as planned; loaded with 4 threads, 9 in all; waited 10 %" in words
+    assert f"off plan {off}" in words
 
 
 def test_a_daemon_is_asked_first(kboot: Kboot, paths: Paths) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,10 +146,12 @@ def start_engine(
     stop: threading.Event,
     exec_argv: tuple[str, ...],
     probe: Probe = "health",
+    on_start: Callable[[int], None] | None = None,
 ) -> RunningEngine:
     """Start the engine and return when it answers; nothing of it is left running when this raises.
 
-    exec_argv: `kboot exec` as this kboot is run; argv[0] absolute. probe: what counts as an answer.
+    exec_argv: `kboot exec` as this kboot is run; argv[0] absolute. probe: what counts as an answer. on_start: told the
+    process id, which is its session's too, as soon as there is one.
 
     Raises:
         ActionFailed: its port is taken, or it cannot be started.
@@ -163,6 +166,8 @@ def start_engine(
     child = spawn(exec_argv, {name: str(path) for name, path in folders.items()}, paths.engine_log)
     reader = LogReader(engine(launch.engine), started_unix_s)
     starting = _Starting(launch, child, LogTail(paths.engine_log, reader, emit, offset), monotonic_s(), stop)
+    if on_start is not None:
+        on_start(child.pid)
     emit(Notice("engine.started", f"{launch.engine} is process {child.pid}, its log is {paths.engine_log}"))
     try:
         answers = starting.until_ready(probe)

@@ -14,6 +14,7 @@ from kboot.errors import ExitStatus
 if TYPE_CHECKING:
     from kboot.boot import BootOptions
     from kboot.errors import KbootError
+    from kboot.host.types import Host
     from kboot.report.types import BootReport
 
 _COMPARED = 20
@@ -53,6 +54,8 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
             seen.calm()
             log_end(seen, report)
             show_report(common, node, report)
+            if not options.exit_when_ready:
+                leave_to_workers(report, node.host)
             if seen.log is None and not options.exit_when_ready:
                 click.echo(f"serving on {profile.serve.host}:{profile.serve.port}; Ctrl-C stops it", err=True)
 
@@ -63,6 +66,15 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
     elif report.error is not None:
         _say_error(report.error)
     end_as(report)
+
+
+def leave_to_workers(report: BootReport, host: Host) -> None:
+    """Keep this process, which only waits from now on, off the CPUs of the engine's workers, if there are others."""
+    from kboot.host.tasks import pin_myself
+
+    theirs = {cpu for worker in report.workers for cpu in worker.planned_cpus}
+    if theirs and (others := host.affinity() - theirs):
+        pin_myself(others)
 
 
 def _say_error(error: KbootError) -> None:

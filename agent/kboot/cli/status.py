@@ -13,7 +13,9 @@ from kboot.errors import ExitStatus, KbootError
 
 if TYPE_CHECKING:
     from kboot.report.saved import RunningBoot
-    from kboot.report.types import BootReport
+    from kboot.report.types import BootReport, WorkerCheck
+
+ENGINE_UNIT = "kboot-engine.service"
 
 _TIMEOUT_S = 3.0
 _GOOD = frozenset({"ready", "done", "running", "serving", "preparing", "waiting", "none"})
@@ -38,7 +40,7 @@ def command(common: Common) -> None:
     from kboot.report.text_status import status_text
 
     node = open_node(common)
-    doc = find_status(node)
+    doc = with_workers(find_status(node), node)
     show(common, lambda: status_text(doc, paint=painter(node)), lambda: doc)
     if doc["state"] not in _GOOD:
         raise Finished(ExitStatus.DEGRADED)
@@ -60,6 +62,28 @@ def find_status(node: Node) -> Mapping[str, Any]:
         return _of_report(report)
     text = "no boot of this node since its kernel started"
     return document("status", {"source": "none", "profile": node.config.profile, "state": "none", "text": text})
+
+
+def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
+    """Return the document with the workers of the engine that serves, as they are now, or were when it answered."""
+    from kboot.apply.handoff import read_handoff
+    from kboot.apply.pin import live_workers
+    from kboot.facts.process import Scope, Tree, Unit
+    from kboot.report.render_json import workers_json
+    from kboot.report.saved import read_boot
+
+    report = read_boot(node.paths)
+    known = report.workers if report is not None else ()
+    scopes: list[Scope] = [Tree(doc["pid"])] if doc.get("pid") else []
+    scopes.append(Unit(ENGINE_UNIT))
+    try:
+        record = read_handoff(node.paths)
+    except KbootError:  # not written yet, or not ours to read
+        found: tuple[WorkerCheck, ...] = ()
+    else:
+        found = live_workers(record.workers, record.worker_titles, dict(record.env), node.host, scopes, known)
+    at_answer = known if doc["state"] == "serving" or doc.get("source") == "history" else ()
+    return {**doc, "workers": workers_json(found or at_answer)}
 
 
 def _ask_daemon(node: Node) -> Mapping[str, Any] | None:

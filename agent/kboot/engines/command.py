@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kboot.engines import common
+from kboot.engines import common, sglang, tokenspeed, vllm
 from kboot.engines.types import CacheKey, CacheSign, EnginePhase, Launch, LaunchAsk
 from kboot.engines.vllm import CACHE_SIGNS, FAILURES, PHASES, THREADS
 from kboot.errors import ProfileError
@@ -54,7 +54,7 @@ class Command:
                 *common.gpu_settings(facts.gpu, ask.placement),
             ),
             flags=(),
-            titles=(),
+            titles=(*vllm.WORKER_TITLES, *sglang.WORKER_TITLES, *tokenspeed.WORKER_TITLES),
             http=ask.node_rank == 0,
         )
 

@@ -22,6 +22,8 @@ PHASES: tuple[EnginePhase, ...] = (
     EnginePhase("warm up server", r"max_total_num_tokens=", r"The server is fired up and ready to roll"),
 )
 
+WORKER_TITLES: tuple[str, ...] = (r"^sglang::scheduler(?:_[A-Z_]+\d+)*\s*$",)
+
 
 class Sglang:
     """Adapter for `python -m sglang.launch_server`."""
@@ -52,7 +54,7 @@ class Sglang:
             argv=(python, "-m", "sglang.launch_server", *common.words(flags), *ask.layout.args),
             env=_env(facts, ask),
             flags=flags,
-            titles=(r"^sglang::scheduler(?:_[A-Z_]+\d+)*\s*$",),
+            titles=WORKER_TITLES,
             http=ask.node_rank == 0,
         )
 

@@ -26,6 +26,8 @@ PHASES: tuple[EnginePhase, ...] = (
     _timed("graph capture", r"graph\.capture"),
 )
 
+WORKER_TITLES: tuple[str, ...] = (r"^tokenspeed::scheduler(?:_[a-z]+\d+)*\s*$",)
+
 
 class Tokenspeed:
     """Adapter for `tokenspeed serve`: a gRPC engine behind an HTTP gateway."""
@@ -65,7 +67,7 @@ class Tokenspeed:
             argv=(program, "serve", ask.model_path, *common.words(flags), *ask.layout.args),
             env=_env(facts, ask),
             flags=flags,
-            titles=(r"^tokenspeed::scheduler(?:_[a-z]+\d+)*\s*$",),
+            titles=WORKER_TITLES,
             http=True,
         )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from kboot.checkpoint import Listing
 from kboot.plan.types import Action, Phase, Plan, describe
 from kboot.report.document import Document, document, plain
 from kboot.report.timeline import Comparison, Step, Timeline
-from kboot.report.types import BootReport, Outcome, Span
+from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
 
 
 def plan_document(plan: Plan) -> Document:
@@ -65,9 +66,15 @@ def boot_document(report: BootReport) -> Document:
             "spans": [span_json(s) for s in report.spans],
             "outcomes": [outcome_json(o) for o in report.outcomes],
             "warnings": list(report.warnings),
+            "workers": workers_json(report.workers),
             "error": plain(report.error),
         },
     )
+
+
+def workers_json(workers: Iterable[WorkerCheck]) -> list[dict[str, Any]]:
+    """Return each worker, planned and found, with the part of its time that it waited for a CPU."""
+    return [{**plain(w), "wait_share": w.wait_share} for w in workers]
 
 
 def timeline_document(timeline: Timeline) -> Document:
@@ -93,6 +100,7 @@ def timeline_document(timeline: Timeline) -> Document:
             "next_boot_saves_s": timeline.next_boot_saves_s,
             "comparison": _comparison_json(timeline.comparison),
             "warnings": list(report.warnings),
+            "workers": workers_json(report.workers),
             "error": plain(report.error),
         },
     )

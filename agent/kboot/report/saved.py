@@ -29,7 +29,7 @@ from kboot.host.types import Host
 from kboot.report.document import document, plain
 from kboot.report.progress import ProgressView
 from kboot.report.render_json import boot_document
-from kboot.report.types import BootReport, Outcome, Span
+from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
 
 KEPT_BOOTS = 200
 _LIMIT_BYTES = 64 << 20
@@ -165,6 +165,7 @@ def report_from_json(doc: Mapping[str, Any]) -> BootReport:
         outcomes=tuple(_outcome(o) for o in doc["outcomes"]),
         warnings=tuple(str(w) for w in doc["warnings"]),
         error=_error(doc["error"]),
+        workers=tuple(_worker(w) for w in doc.get("workers", ())),
     )
 
 
@@ -208,6 +209,11 @@ def _optional(value: Any) -> float | None:
 
 def _span(doc: Mapping[str, Any]) -> Span:
     return Span(**{name: doc[name] for name in Span.__slots__})
+
+
+def _worker(doc: Mapping[str, Any]) -> WorkerCheck:
+    lists = {name: tuple(doc[name]) for name in ("planned_cpus", "found_cpus", "findings")}
+    return WorkerCheck(**{**{name: doc[name] for name in WorkerCheck.__slots__}, **lists})
 
 
 def _outcome(doc: Mapping[str, Any]) -> Outcome:

@@ -8,6 +8,7 @@ from typing import Any
 from kboot.checks.words import count
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
 from kboot.report.units import show_bytes, show_seconds, show_time
+from kboot.report.workers import workers_text
 
 _STYLE_OF: Mapping[str, Style] = {
     "running": "good",
@@ -30,6 +31,7 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
     if doc.get("started_unix_s"):
         lines += wrap(f"started {show_time(doc['started_unix_s'])}", "  ", width)
     lines += table([_phase_row(p) for p in doc.get("phases") or ()], width=width)
+    lines += workers_text(doc.get("workers") or (), width=width, paint=paint)
     if doc.get("eta_s") is not None:
         lines += wrap(f"serving in about {show_seconds(doc['eta_s'])} ({doc['eta_basis']})", "  ", width)
     lines += _failed(doc.get("failed") or (), width, paint)

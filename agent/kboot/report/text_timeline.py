@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kboot.report.render_json import workers_json
 from kboot.report.render_text import WIDTH, Paint, Style, error_text, join, no_paint, wrap
 from kboot.report.timeline import SLACK_S, Comparison, PhaseChange, Step, Timeline, tick_label, ticks
 from kboot.report.types import BootReport, Span
 from kboot.report.units import shorten, show_bytes, show_rate, show_seconds, show_time
+from kboot.report.workers import workers_text
 
 _LANES = (("machine", "before kboot"), ("kboot", "kboot"), ("engine", "engine"))
 _NAME, _SECONDS, _BYTES, _RATE = 20, 11, 8, 9
@@ -28,6 +30,8 @@ def timeline_text(
             lines += [paint(title, "faint"), *(_row(timeline, s, bar, paint) for s in spans)]
     lines += [_axis(timeline.total_s, bar), ""] if timeline.spans else []
     lines += summary(timeline, width, usd_per_hour)
+    if timeline.report.workers:
+        lines += ["", *workers_text(workers_json(timeline.report.workers), width=width, paint=paint)]
     if timeline.report.error is not None:
         lines += ["", error_text(timeline.report.error, width, paint)]
     return join(lines)

@@ -54,8 +54,45 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerCheck:
+    """One GPU worker, planned and found, when it was looked at. pid None: no process of it was found.
+
+    found_by: what told its process from the others. found_cpus: those that any of its threads may use. tasks: its
+    threads; stray_tasks: those that may run outside planned_cpus. reported_threads: its OpenMP threads as the engine's
+    log tells them. run_s, wait_s: of its threads, on a CPU and waiting for one; preempted: how often they lost one.
+    throttled_s: how long a CPU quota has stopped its cgroup. findings: what is off plan, a sentence each.
+    """
+
+    worker: int
+    gpu: int | None
+    pid: int | None
+    found_by: Literal["nvml", "title", ""]
+    planned_cpus: tuple[int, ...]
+    found_cpus: tuple[int, ...]
+    planned_threads: int
+    reported_threads: int | None
+    tasks: int
+    stray_tasks: int
+    run_s: float | None
+    wait_s: float | None
+    preempted: int
+    throttled_s: float | None
+    findings: tuple[str, ...]
+
+    @property
+    def wait_share(self) -> float | None:
+        """Return the part of the time in which its threads could run that they waited for a CPU."""
+        if self.run_s is None or self.wait_s is None or self.run_s + self.wait_s <= 0:
+            return None
+        return self.wait_s / (self.run_s + self.wait_s)
+
+
+@dataclass(frozen=True, slots=True)
 class BootReport:
-    """One boot, whole. ready_unix_s: when the engine answered; None when it did not or was not asked to."""
+    """One boot, whole. ready_unix_s: when the engine answered; None when it did not or was not asked to.
+
+    workers: planned and found, when the engine answered.
+    """
 
     boot_id: str
     profile: str
@@ -72,3 +109,4 @@ class BootReport:
     outcomes: tuple[Outcome, ...]
     warnings: tuple[str, ...]
     error: KbootError | None
+    workers: tuple[WorkerCheck, ...] = ()
