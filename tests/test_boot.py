@@ -12,9 +12,9 @@ import pytest
 from booting import Node, profile
 from cli.cli_run import hub
 from kboot.apply.handoff import read_handoff, require_valid
-from kboot.boot import BootOptions, bytes_job
+from kboot.boot import BootOptions, boot, bytes_job
 from kboot.errors import ActionFailed, DoesNotFit, LicenseNotAccepted, SourceError
-from kboot.events import FileDone, PhaseFinished
+from kboot.events import Event, FileDone, Notice, PhaseFinished
 from kboot.host.files import lock_file, make_dirs
 from kboot.profile.types import CheckpointAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk
 from kboot.report.saved import load_reports
@@ -39,7 +39,8 @@ def node(tmp_path: Path, endpoint: str) -> Node:
 @pytest.fixture
 def booted(node: Node) -> Node:
     """A node after its first boot."""
-    assert node.boot().status == "done"
+    report = node.boot()
+    assert ("done", None) == (report.status, report.error)
     node.seen.clear()
     return node
 
@@ -184,13 +185,35 @@ def test_phases_can_be_left_out(node: Node) -> None:
 
 
 def test_two_boots_at_once_are_one(node: Node) -> None:
-    """While another process holds the boot's lock, a boot gives up after a moment and names the holder."""
+    """While another process prepares the node, a boot names it and waits, and ends when it is told to stop."""
     make_dirs(node.paths.runtime)
-    with lock_file(node.paths.runtime / "boot.lock", 0), pytest.raises(ActionFailed) as caught:
-        node.boot()
 
-    assert "locked" == caught.value.code
-    assert str(os.getpid()) in caught.value.message + " ".join(caught.value.where)
+    def stop_when_waiting(event: Event) -> None:
+        if isinstance(event, Notice) and event.event == "boot.waiting":
+            node.seen.append(event)
+            node.stop.set()
+
+    with lock_file(node.paths.runtime / "boot.lock", 0), pytest.raises(ActionFailed) as caught:
+        boot(profile(), node.host, node.paths, BootOptions(), stop_when_waiting, node.stop)
+
+    assert ("locked", 130) == (caught.value.code, caught.value.status)
+    assert f"pid {os.getpid()}" in node.notices()["boot.waiting"]
+
+
+def test_a_boot_that_waited_finds_everything_done(booted: Node) -> None:
+    """The lock's holder ends: the other boot goes on by itself, with nothing left to fetch."""
+    held = lock_file(booted.paths.runtime / "boot.lock", 0)
+    held.acquire()
+
+    def let_go(event: Event) -> None:
+        booted.seen.append(event)
+        if isinstance(event, Notice) and event.event == "boot.waiting":
+            held.release()
+
+    report = boot(profile(), booted.host, booted.paths, BootOptions(), let_go, booted.stop)
+
+    assert ("done", ()) == (report.status, report.outcomes)
+    assert "boot.waiting" in booted.notices()
 
 
 def test_a_stopped_boot_is_interrupted_and_goes_on_later(node: Node) -> None:

@@ -29,7 +29,8 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def node(tmp_path: Path, endpoint: str) -> Node:
     """A node that was booted, and whose Hub then went away."""
     node = Node(tmp_path, endpoint)
-    assert node.boot().status == "done"
+    report = node.boot()
+    assert ("done", None) == (report.status, report.error)
     node.endpoint = NOBODY
     return node
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from kboot.apply.license import read_terms, require
 from kboot.apply.license import status as license_status
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Ran, Tools, run
+from kboot.apply.turn import turn
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines import engine as engine_named
 from kboot.errors import KbootError
@@ -31,7 +32,7 @@ from kboot.facts.storage import collect_storage
 from kboot.facts.types import MemoryFacts, NodeFacts
 from kboot.handoff import HandoffRecord, differences, outdated, record_of
 from kboot.host.clock import unix_s
-from kboot.host.files import lock_file, make_dirs, sweep_temps
+from kboot.host.files import make_dirs, sweep_temps
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes
@@ -51,7 +52,6 @@ from kboot.sources.types import Source
 from kboot.store.store import Store
 
 _BYTES: frozenset[PhaseName] = frozenset({"fetch", "verify", "publish", "warm"})
-_LOCK_WAIT_S = 2.0
 _TEMP_AGE_S = 600.0
 
 
@@ -134,9 +134,17 @@ def _read_bytes(
     profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit
 ) -> tuple[Store, tuple[Source, ...], CheckpointFacts]:
     store = Store(paths, emit)
-    sources = open_sources(profile.checkpoint, profile.fetch, host.environ(), options.token_file)
+    sources = (
+        ()
+        if options.offline
+        else open_sources(profile.checkpoint, profile.fetch, host.environ(), options.token_file, _on_wait(emit))
+    )
     checkpoint = read_checkpoint(profile, store, sources, offline=options.offline, emit=emit)
     return store, sources, listing_with_residency(checkpoint, store)
+
+
+def _on_wait(emit: Emit) -> Callable[[str], None]:
+    return lambda text: emit(Notice("source.waiting", text))
 
 
 def _with_engine(facts: NodeFacts, layout: LayoutAsk, host: Host) -> NodeFacts:
@@ -244,7 +252,7 @@ def boot(
     """
     started_unix_s = unix_s()
     make_dirs(paths.runtime)
-    with lock_file(paths.runtime / "boot.lock", _LOCK_WAIT_S):
+    with turn(paths, emit, stop) if not options.bytes_only else nullcontext(emit) as emit:
         _sweep(profile, paths, emit)
         emit(PhaseStarted("plan", 0, 0))
         job = _job(profile, host, paths, options, emit)

@@ -487,23 +487,6 @@ def test_bytes_lost_by_the_disk_are_noticed_at_once(tmp_path: Path) -> None:
     assert "source.demoted" not in again.notices
 
 
-def test_another_process_on_the_same_file_is_respected(tmp_path: Path) -> None:
-    """A file that another process is fetching fails by name and is left alone."""
-    from fakes.checkpoints import paths_in
-    from kboot.store.partial import Partial
-    from kboot.store.store import Store
-
-    (file,) = listing_of(ONE).files
-    part = Store(paths_in(tmp_path)).part_path(REPO, file.blob_id)
-    part.parent.mkdir(parents=True)
-    other = Partial(part, file)
-    with FakeHub(ONE) as hub:
-        got = fetch(tmp_path, ONE, sources_of(hub.url))
-    other.close()
-
-    assert ["partial-in-use"] == got.errors
-
-
 def test_a_rate_is_kept(tmp_path: Path) -> None:
     """max_rate_mib_s bounds all streams together: 2.5 MB at 2 MiB/s take at least a second of waiting."""
     with FakeHub(ONE) as hub:

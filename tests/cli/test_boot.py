@@ -76,6 +76,23 @@ def test_the_checkpoint_alone_is_fetched_verified_and_warmed(node: Kboot) -> Non
     assert 0 == node("fetch", *DEMO, "--offline", env=offline).status
 
 
+def test_two_commands_at_once_both_end_well(node: Kboot) -> None:
+    """fetch, boot and boot on one fresh node at the same time: each ends with status 0, and the node is ready."""
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "kboot", word, *DEMO, "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=node.environ,
+        )
+        for word in ("fetch", "boot", "boot")
+    ]  # fmt: skip
+    ended = [run.communicate(timeout=100) for run in runs]
+
+    assert [(0, "done")] * 3 == [(r.returncode, json.loads(out)["status"]) for r, (out, _) in zip(runs, ended)], ended
+    assert 0 == node("verify", *DEMO, "--mode", "full").status
+    left = {p["name"]: p["actions"] for p in node("plan", *DEMO, "--json").doc["phases"] if p["name"] != "warm"}
+    assert [[]] * len(left) == list(left.values())
+
+
 def test_a_changed_shard_is_found_named_and_repaired(node: Kboot) -> None:
     """One flipped byte is status 12 with the file's name; --repair fetches that file again."""
     node("fetch", *DEMO)

@@ -62,3 +62,14 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_boot_id_is_the_kernels() -> None:
     """The same kernel gives the same id."""
     assert boot_id() == boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def test_a_file_that_was_renamed_or_removed_meanwhile_is_noticed(tmp_path: Path) -> None:
+    """Between opening and locking, another process may give a part its final name: that must not be written to."""
+    path = tmp_path / "x.part"
+    with BlockFile(path) as renamed, BlockFile(path) as again:
+        assert renamed.is_named and again.is_named
+        path.rename(tmp_path / "x")
+        assert not renamed.is_named
+        path.touch()
+        assert not again.is_named

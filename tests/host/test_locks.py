@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from kboot.errors import ActionFailed
 from kboot.host.files import lock_file
-from kboot.host.locks import holder
+from kboot.host.locks import flock_holder, holder
 
 HOLD = (
     "import pathlib, sys\n"
@@ -93,3 +94,29 @@ def test_a_lock_file_of_any_content_can_be_locked(tmp_path: Path, content: bytes
     assert holder(path) is None
     with lock_file(path, 0):
         pass
+
+
+def test_whoever_waits_sees_the_holder_get_on(tmp_path: Path) -> None:
+    """B011: a heartbeat tells a holder that works from one that hangs."""
+    path = tmp_path / "lock"
+    waiting = lock_file(path, 0)
+    assert 0.0 == waiting.last_beat()
+    with lock_file(path, 0) as lock:
+        os.utime(path, (1, 1))
+        assert 1.0 == waiting.last_beat()
+        lock.beat()
+
+        assert 1.0 < waiting.last_beat()
+
+
+def test_the_process_that_has_a_file_locked_is_named(tmp_path: Path) -> None:
+    """By the kernel's own list of locks; nobody is named when nobody has it."""
+    path = tmp_path / "lock"
+    path.touch()
+    assert flock_holder(path) is None
+    child = hold(path)
+    try:
+        assert child.pid == flock_holder(path)
+    finally:
+        end(child)
+    assert flock_holder(tmp_path / "none") is None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kboot.apply.fetch_desk import Desk
+from kboot.apply.fetch_shared import Shared
 from kboot.apply.fetch_stream import Stream, Throttle
 from kboot.apply.fetch_transport import HfTransfer, transfer_path
 from kboot.apply.fetch_work import MIN_PIECE_BYTES, Job, Pool, jobs_of
@@ -20,7 +21,7 @@ from kboot.host.blocks import BlockFile
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.plan.types import FetchFile, describe
 from kboot.profile.types import FetchAsk
-from kboot.report.types import Outcome
+from kboot.report.types import Outcome, OutcomeStatus
 from kboot.sources.types import Source
 from kboot.store.store import Store
 
@@ -97,8 +98,9 @@ class _Fetch:
         desk = Desk(sources, ask.attempts, emit, self._ended)
         throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
         other = None if ask.transport == "http" else HfTransfer(listing, ask.stall_timeout_s, emit, self._ended)
+        shared = Shared(listing, store, emit, self._ended)
         self._streams = [
-            Stream(listing, self._pool, desk, throttle, emit, self._ended, other, self._proven.put)
+            Stream(listing, self._pool, desk, throttle, emit, self._ended, other, shared, self._proven.put)
             for _ in range(streams)
         ]
         self._checkpointed_s: dict[Job, float] = {}
@@ -206,12 +208,16 @@ def _reserve(jobs: Sequence[Job], in_place: bool) -> None:
     large = [job for job in jobs if job.action.file.size_bytes >= _RESERVE_FROM_BYTES]
     for job in jobs:
         files.make_dirs(job.part_path.parent)
-        files.remove(transfer_path(job.part_path))  # of a run that was killed
+    for job in large:
+        with _alone(job.part_path) as blocks:
+            if blocks is not None:
+                files.remove(transfer_path(job.part_path))  # of a run that was killed
     try:
         _check_room(large)
         for job in large if in_place else ():
-            with BlockFile(job.part_path) as blocks:
-                blocks.reserve(job.action.file.size_bytes)
+            with _alone(job.part_path) as blocks:
+                if blocks is not None:
+                    blocks.reserve(job.action.file.size_bytes)
     except KbootError:
         for job in large:
             _give_back(job.part_path)
@@ -235,10 +241,17 @@ def _check_room(jobs: Sequence[Job]) -> None:
         )
 
 
+@contextmanager
+def _alone(part: Path) -> Iterator[BlockFile | None]:
+    """Open a part for a moment; None where another process has it, or just gave it its final name."""
+    with BlockFile(part) as blocks:
+        yield blocks if blocks.try_lock() and blocks.is_named else None
+
+
 def _give_back(part: Path) -> None:
     """Give back what was reserved beyond the bytes that are here."""
-    with BlockFile(part) as blocks:
-        if not blocks.try_lock():
+    with _alone(part) as blocks:
+        if blocks is None:
             return
         if blocks.size_bytes:
             blocks.truncate(blocks.size_bytes)
@@ -252,14 +265,16 @@ def _outcomes(actions: Sequence[FetchFile], jobs: Sequence[Job]) -> tuple[Outcom
 
 
 def _outcome(action: FetchFile, job: Job) -> Outcome:
+    status: OutcomeStatus = "done" if job.state == "done" else "unchanged" if job.state == "here" else "failed"
     return Outcome(
         phase="fetch",
         title=describe(action),
         reason=action.reason,
-        status="done" if job.state == "done" else "failed",
+        status=status,
         start_unix_s=job.started_unix_s or unix_s(),
         seconds=job.seconds,
         size_bytes=action.file.size_bytes if job.state == "done" else 0,
         source=job.source,
+        after="another process of this node fetched and proved it" if job.state == "here" else "",
         error=job.error,
     )

@@ -128,7 +128,11 @@ class Desk:
         ]
         errors = [(name, error) for name, error in said if error is not None]
         if not errors:
-            return SourceError("no-source", f"there is no source for {job.action.file.path}")
+            return SourceError(
+                "no-source",
+                f"no source may be asked for {job.action.file.path}",
+                hint="run it without --offline, or name a source in checkpoint.sources",
+            )
         (name, first), others = errors[0], errors[1:]
         where = (f"{job.action.file.path} from {name}", *first.where, *(f"{n}: {e.message}" for n, e in others))
         return SourceError(first.code, first.message, where=where, hint=first.hint)

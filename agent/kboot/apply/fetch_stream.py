@@ -6,14 +6,15 @@ import threading
 from collections.abc import Callable
 
 from kboot.apply.fetch_desk import Desk, wrong_twice
+from kboot.apply.fetch_shared import LOOK_S, SILENT_S, Shared
 from kboot.apply.fetch_transport import HfTransfer
 from kboot.apply.fetch_work import Claim, Job, Pool
 from kboot.checkpoint import Listing
 from kboot.errors import KbootError, SourceError, VerificationFailed
-from kboot.events import Emit, FileProgress, FileTrouble, Notice
+from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.sources.types import Source
-from kboot.store.partial import Partial
+from kboot.store.partial import Partial, PartialInUse
 
 BUFFER_BYTES = 1 << 20
 _PROGRESS_S = 0.25
@@ -54,11 +55,13 @@ class Stream:
         emit: Emit,
         stop: threading.Event,
         transport: HfTransfer | None,
+        shared: Shared,
         hand_over: Callable[[Job], None],
     ) -> None:
         """Make one; run() does the work.
 
-        transport: asked first for a file. hand_over: takes a job whose bytes are proven and written, not yet durable.
+        transport: asked first for a file. shared: what other processes have. hand_over: takes a job whose bytes are
+        proven and written, not yet durable.
         """
         self._listing = listing
         self._pool = pool
@@ -67,6 +70,7 @@ class Stream:
         self._emit = emit
         self._stop = stop
         self._transport = transport
+        self._shared = shared
         self._hand_over = hand_over
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
 
@@ -79,22 +83,29 @@ class Stream:
                 self._receive(work)
 
     def _open(self, job: Job) -> None:
-        """Look at what an earlier run, or another transport, left of a file."""
+        """Look at what an earlier run, another transport or another process made of a file."""
         try:
-            brought_by = self._brought_by(job)
+            brought_by = "" if self._shared.is_here(job) else self._brought_by(job)
             partial = Partial(job.part_path, job.action.file)
-            if why := partial.found.discarded:
-                text = f"what was here of {job.action.file.path} is not used: {why}"
-                self._emit(Notice("partial.discarded", text))
             try:
+                if self._shared.becomes_here(job, self._buffer):
+                    partial.discard()
+                    self._take_over(job)
+                    return
                 partial.reserve()
             except KbootError:
                 partial.close()
                 raise
+        except PartialInUse as exc:
+            self._wait_for_owner(job, exc)
+            return
         except KbootError as exc:
             self._pool.fail(job, exc)
             self._give_up(job)
             return
+        if why := partial.found.discarded:
+            text = f"what was here of {job.action.file.path} is not used: {why}"
+            self._emit(Notice("partial.discarded", text))
         if brought_by:
             job.used.add(brought_by)
         else:
@@ -103,6 +114,22 @@ class Stream:
         self._pool.opened(job, partial, missing)
         if not missing:
             self._prove(job, partial)
+
+    def _take_over(self, job: Job) -> None:
+        """Count a file that another process proved."""
+        job.source = "this disk"
+        self._pool.settle(job, "here")
+        for action in job.actions:
+            size = action.file.size_bytes
+            self._emit(FileDone("fetch", action.file.path, size, job.seconds, job.source, size))
+
+    def _wait_for_owner(self, job: Job, in_use: PartialInUse) -> None:
+        if self._shared.may_wait(job, in_use):
+            self._pool.hold(job, LOOK_S)
+            return
+        in_use.message += f", and nothing came of it for {SILENT_S:.0f} s"
+        self._pool.fail(job, in_use)
+        self._give_up(job)
 
     def _brought_by(self, job: Job) -> str:
         """Let another transport bring the file, if there is one; return the source's name, or nothing."""

@@ -12,10 +12,11 @@ from kboot.host import files
 from kboot.sources.hf_transfer import transfer
 from kboot.sources.types import HasLinks, Source
 from kboot.store.journal import journal_path
+from kboot.store.partial import PartialInUse, open_alone
+from kboot.store.sweep import TRANSFER_SUFFIX
 
 WORTH_BYTES = 8 << 20
 """Below this a process of its own costs more than it brings."""
-_SUFFIX = "-transfer"
 
 
 class HfTransfer:
@@ -31,16 +32,20 @@ class HfTransfer:
         """Bring a whole file to the place of its partial; False when it is to be fetched in the usual way.
 
         A failure is told and costs nothing but its time.
+
+        Raises:
+            PartialInUse: another process is fetching the file.
         """
-        if file.size_bytes < WORTH_BYTES or not isinstance(source, HasLinks) or _is_begun(part):
+        if file.size_bytes < WORTH_BYTES or not isinstance(source, HasLinks):
             return False
-        apart = transfer_path(part)
         try:
-            link = source.direct_link(self._listing.repo, self._listing.commit, file)
-            files.remove(apart)
-            transfer(link, apart, self._stall_timeout_s, self._stop, lambda n: self._tell(file, n))
-            files.remove(journal_path(part))  # an old one would speak of another file
-            files.rename(apart, part)
+            with open_alone(part, file) as begun:
+                if begun.size_bytes:
+                    return False
+                link = source.direct_link(self._listing.repo, self._listing.commit, file)
+                self._transfer(link, file, part)
+        except PartialInUse:
+            raise
         except KbootError as exc:
             if not self._stop.is_set():
                 text = f"{file.path} is fetched by http instead of hf_transfer: {exc.message}"
@@ -48,17 +53,17 @@ class HfTransfer:
             return False
         return True
 
+    def _transfer(self, link: str, file: RemoteFile, part: Path) -> None:
+        apart = transfer_path(part)
+        files.remove(apart)
+        transfer(link, apart, self._stall_timeout_s, self._stop, lambda n: self._tell(file, n))
+        files.remove(journal_path(part))  # an old one would speak of another file
+        files.rename(apart, part)
+
     def _tell(self, file: RemoteFile, done_bytes: int) -> None:
         self._emit(FileProgress("fetch", file.path, min(done_bytes, file.size_bytes), file.size_bytes))
 
 
 def transfer_path(part: Path) -> Path:
     """Return where hf_transfer writes: it removes its file when it fails, and knows no lock."""
-    return part.with_name(part.name + _SUFFIX)
-
-
-def _is_begun(part: Path) -> bool:
-    try:
-        return files.identity(part).size_bytes > 0
-    except OSError:
-        return False
+    return part.with_name(part.name + TRANSFER_SUFFIX)

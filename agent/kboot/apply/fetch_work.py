@@ -20,7 +20,8 @@ _WORTH_S = 1.0  # a stream that would be done sooner than this is not helped: th
 _KNOWN_S = 0.25  # until then a stream's rate is not known
 _LOOK_AGAIN_S = 0.25
 
-State = Literal["waiting", "open", "proven", "done", "failed", "interrupted"]
+State = Literal["waiting", "open", "proven", "done", "here", "failed", "interrupted"]
+"""here: another process of this node proved it first."""
 
 
 @dataclass(eq=False, slots=True)
@@ -103,6 +104,7 @@ class Pool:
         self._waiting = sorted(jobs, key=lambda job: (-job.action.file.size_bytes, job.action.file.path))
         self._unsettled = len(jobs)
         self._open: list[Job] = []
+        self._held: list[tuple[float, Job]] = []
         self._streams = streams
         self._stop = stop
 
@@ -130,6 +132,11 @@ class Pool:
             job.free = list(missing)
             self._open.append(job)
             self._changed.notify_all()
+
+    def hold(self, job: Job, for_s: float) -> None:
+        """Let nobody open a job for a while, because another process has it."""
+        with self._changed:
+            self._held.append((monotonic_s() + for_s, job))
 
     def again(self, job: Job) -> None:
         """Let streams receive a job from the start."""
@@ -189,6 +196,9 @@ class Pool:
             job = self._waiting.pop(0)
             job.started_s, job.started_unix_s = monotonic_s(), unix_s()
             return job
+        if held := next((pair for pair in self._held if pair[0] <= monotonic_s()), None):
+            self._held.remove(held)
+            return held[1]
         self._cut()
         cut = next((job for job in self._open if job.free), None)
         return self._claim(cut) if cut else None

@@ -64,6 +64,16 @@ class BlockFile:
         return True
 
     @property
+    def is_named(self) -> bool:
+        """Whether the path still leads to this file: another process may have renamed or removed it since."""
+        try:
+            found = os.stat(self.path, follow_symlinks=False)
+        except OSError:
+            return False
+        mine = os.fstat(self._fd)
+        return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+
+    @property
     def size_bytes(self) -> int:
         """How far bytes were written."""
         return os.fstat(self._fd).st_size

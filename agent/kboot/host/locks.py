@@ -53,6 +53,19 @@ class FileLock:
             raise
         self._fd = fd
 
+    def beat(self) -> None:
+        """Show whoever waits for the lock that its holder gets on; nothing when not held."""
+        if self._fd is not None:
+            with suppress(OSError):
+                os.utime(self._fd)
+
+    def last_beat(self) -> float:
+        """Return when the holder took the lock or last called beat(), in Unix seconds; 0 where nobody ever did."""
+        try:
+            return os.stat(self.path).st_mtime
+        except OSError:
+            return 0.0
+
     def release(self) -> None:
         """Let go; nothing when not held. A file system that fails here has lost the lock anyway."""
         if self._fd is not None:
@@ -100,6 +113,19 @@ def holder(path: Path) -> str | None:
         return f"pid {record['pid']} on {record['host']} since {record['started_unix_s']:.0f}"
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def flock_holder(path: Path) -> int | None:
+    """Return the process of this machine that has the file locked; None where /proc/locks does not say."""
+    try:
+        stat = os.stat(path)
+        wanted = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+        with open("/proc/locks", encoding="ascii") as file:
+            fields = [line.split() for line in file]
+    except (OSError, ValueError):
+        return None
+    held = (f for f in fields if len(f) >= 6 and f[1] == "FLOCK" and f[5] == wanted)
+    return next((int(f[4]) for f in held if f[4].isdigit() and int(f[4]) > 0), None)
 
 
 def _sign(fd: int) -> None:

@@ -141,6 +141,18 @@ class Ledger:
             return {}
         return {row.name: row for row in map(_row, found)}
 
+    def row(self, repo: str, name: str) -> Row | None:
+        """Return what is known of one file."""
+        if not self.path.exists():
+            return None
+        query = f"{_SELECT} WHERE repo = ? AND name = ?"
+        try:
+            found = self._run(lambda db: db.execute(query, (repo, name)).fetchone())
+        except KbootError as exc:
+            self._emit(Notice("ledger.unreadable", f"{exc.message}; {name[:12]} counts as never hashed"))
+            return None
+        return _row(found) if found else None
+
     def record(self, rows: Iterable[Row]) -> None:
         """Write rows over what was known of these files; durable on return."""
         values = [_values(row) for row in rows]

@@ -11,6 +11,7 @@ from kboot.checkpoint import RemoteFile
 from kboot.errors import ActionFailed, KbootError, VerificationFailed
 from kboot.host import files
 from kboot.host.blocks import BlockFile, boot_id
+from kboot.host.locks import flock_holder
 from kboot.store.journal import Journal, Record, Trusted, judge, read_pages
 from kboot.store.ranges import Ranges, add, clip, gaps, prefix, total
 from kboot.store.verifier import Verifier
@@ -18,7 +19,12 @@ from kboot.store.verifier import Verifier
 WINDOW_BYTES = 16 << 20
 """Written bytes are handed to the disk in steps of this; at most about three of them per stream are unwritten."""
 _NOTE_BYTES = 4 << 20  # between two records of what the page cache has
+_RENAMES = 10  # how often a part may be renamed under our hands before somebody else is said to have it
 _CATCH_UP_BYTES = 4 << 20  # hashed from the file between two writes, while the hash is behind the stream
+
+
+class PartialInUse(ActionFailed):
+    """Another process is fetching the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +47,11 @@ class Partial:
         """Open the partial and judge what is there.
 
         Raises:
-            ActionFailed: code "partial-in-use": another process is fetching this file.
+            PartialInUse: another process has it.
         """
         self.path = path
         self.file = file
-        self._blocks = BlockFile(path)
-        if not self._blocks.try_lock():
-            self._blocks.close()
-            raise ActionFailed(
-                "partial-in-use",
-                f"another process is fetching {file.path}",
-                where=(str(path),),
-                hint="wait for it, or stop it; what it fetched stays",
-            )
+        self._blocks = open_alone(path, file)
         self._boot_id = boot_id()
         self._lock = threading.Lock()  # of _written, _unsynced_bytes
         self._hash_lock = threading.Lock()  # of _verifier
@@ -170,6 +168,14 @@ class Partial:
             self._promise = None
             self.found = Found(0, self.found.discarded)
 
+    def discard(self) -> None:
+        """Remove the partial: its file is proven without it."""
+        with self._journal_lock:
+            self._closed = True
+            self._journal.remove()
+            files.remove(self.path)
+            self._blocks.close()
+
     def close(self) -> None:
         """Leave the partial, durable, for a later run; an empty one is removed."""
         if self._written and self._broken is None:
@@ -249,6 +255,31 @@ class Partial:
         self._blocks.push((window - 1) * WINDOW_BYTES, WINDOW_BYTES)
         if window >= 3:
             self._blocks.settle((window - 3) * WINDOW_BYTES, WINDOW_BYTES)
+
+
+def open_alone(path: Path, file: RemoteFile) -> BlockFile:
+    """Open a part and keep other processes from it until it is closed.
+
+    Raises:
+        PartialInUse: another process has it.
+    """
+    for _ in range(_RENAMES):
+        blocks = BlockFile(path)
+        if blocks.try_lock():
+            if blocks.is_named:
+                return blocks
+            # It got its final name between opening and locking: what is open now is a proven blob.
+            blocks.close()
+            continue
+        blocks.close()
+        break
+    pid = flock_holder(path)
+    raise PartialInUse(
+        "partial-in-use",
+        f"{f'process {pid}' if pid else 'another process'} is fetching {file.path}",
+        where=(str(path),),
+        hint="wait for it, or stop it; what it fetched stays",
+    )
 
 
 def _promise_of(trusted: Trusted) -> tuple[int, str] | None:

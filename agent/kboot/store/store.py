@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,24 +17,18 @@ from kboot.host.files import (
     Identity,
     atomic_write,
     identity,
-    list_names,
     make_dirs,
     read_small,
-    remove,
     rename,
     replace_link,
 )
-from kboot.host.open_files import may_be_open_elsewhere, open_in
 from kboot.host.paths import Paths
 from kboot.store import layout, trees
 from kboot.store.hashing import hash_file
-from kboot.store.journal import SUFFIX as JOURNAL_SUFFIX
 from kboot.store.ledger import How, Ledger, Mark, MarkReader, Row
 from kboot.store.partial import have_bytes
+from kboot.store.sweep import sweep
 from kboot.store.verifier import prove
-
-_ORPHAN = re.compile(r".+\.[0-9a-f]{8}\.incomplete")
-_MIN_ORPHAN_AGE_S = 600.0
 
 
 def _quiet(_: Event) -> None:
@@ -124,6 +117,10 @@ class Store:
         rows = self.ledger.rows(listing.repo)
         return tuple(self._local(listing.repo, file, rows.get(file.blob_id)) for file in listing.files)
 
+    def look(self, repo: str, file: RemoteFile) -> LocalFile:
+        """Return the state of one file as it is now; no content is read."""
+        return self._local(repo, file, self.ledger.row(repo, file.blob_id))
+
     def read_proven(self, repo: str, file: RemoteFile, limit_bytes: int) -> bytes | None:
         """Return the content of a small file if it is on this disk and is what the commit lists; it is hashed now."""
         try:
@@ -181,7 +178,7 @@ class Store:
         try:
             size_bytes = identity(part).size_bytes
         except FileNotFoundError as exc:
-            if _judge(*self._found_and_row(listing.repo, file))[0] == "verified":
+            if self.look(listing.repo, file).state == "verified":
                 return
             raise ActionFailed("part-vanished", f"{file.path}: its proven part is gone", where=(str(part),)) from exc
         if size_bytes != file.size_bytes:
@@ -198,13 +195,6 @@ class Store:
     def forget(self, listing: Listing, file: RemoteFile) -> None:
         """Make a file count as never hashed."""
         self.ledger.forget(listing.repo, file.blob_id)
-
-    def _found_and_row(self, repo: str, file: RemoteFile) -> tuple[Mark | None, Row | None]:
-        try:
-            found = self.mark(self.blob_path(repo, file.blob_id))
-        except OSError:
-            return None, None
-        return found, self.ledger.rows(repo).get(file.blob_id)
 
     # -- what an engine reads
 
@@ -280,40 +270,16 @@ class Store:
     # -- what nobody needs
 
     def sweep(self, repo: str) -> int:
-        """Remove the parts that killed huggingface_hub downloads left behind; return the bytes won.
-
-        hub names each part for one process and never uses it again. One that a process has open stays; where a holder
-        could be out of sight, so does one written to in the last ten minutes.
-        """
+        """Remove what killed downloads left of a repository and nobody will use again; return the bytes won."""
         blobs = self.folder(repo).blobs
-        try:
-            names = list_names(blobs)
-        except FileNotFoundError:
-            return 0
-        for part in _ended(names):
-            remove(blobs / (part + JOURNAL_SUFFIX))
-        orphans = [name for name in names if _ORPHAN.fullmatch(name)]
-        held = open_in(blobs) if orphans else frozenset()
-        won = sum(self._sweep(blobs / name) for name in orphans if name not in held)
+        won = sweep(blobs)
         if won:
             self._emit(Notice("parts.swept", f"{won} bytes of killed downloads were removed from {blobs}"))
         return won
 
-    def _sweep(self, orphan: Path) -> int:
-        try:
-            stat = orphan.stat()
-            if may_be_open_elsewhere(orphan) and unix_s() - stat.st_mtime < _MIN_ORPHAN_AGE_S:
-                return 0
-        except FileNotFoundError:
-            return 0
-        remove(orphan)
-        return min(stat.st_size, stat.st_blocks * 512)
 
-
-def _judge(found: Mark | None, row: Row | None) -> tuple[FileState, int, float | None, None, str]:
+def _judge(found: Mark, row: Row | None) -> tuple[FileState, int, float | None, None, str]:
     """Return state, bytes, when verified, residency (not measured) and why, of a file of the right size."""
-    if found is None:
-        return "absent", 0, None, None, ""
     size = found.size_bytes
     if row is None:
         return "present", size, None, None, "never hashed on this node"
@@ -336,12 +302,6 @@ def _judge(found: Mark | None, row: Row | None) -> tuple[FileState, int, float |
 def _row(listing: Listing, file: RemoteFile, name: str, mark: Mark, how: How, source: str, detail: str = "") -> Row:
     sha256 = file.sha256 or ""
     return Row(listing.repo, name, listing.commit, file.path, sha256, mark, how, unix_s(), source, detail)
-
-
-def _ended(names: Collection[str]) -> list[str]:
-    """Return the parts that became blobs, whose journal a crash left behind."""
-    parts = (name.removesuffix(JOURNAL_SUFFIX) for name in names if name.endswith(JOURNAL_SUFFIX))
-    return [part for part in parts if part not in names and part.removesuffix(".part") in names]
 
 
 def _model_target(snapshot: Path, model_path: Path) -> str:
