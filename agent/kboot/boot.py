@@ -18,6 +18,7 @@ from kboot.apply.license import status as license_status
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Ran, Tools, run
 from kboot.apply.turn import turn
+from kboot.apply.weights import model_for
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines import engine as engine_named
 from kboot.errors import KbootError
@@ -36,13 +37,12 @@ from kboot.host.files import make_dirs, sweep_temps
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes
-from kboot.plan.fit import weight_bytes
-from kboot.plan.fit_node import disk_does_not_fit, fit_disk, fit_node, node_does_not_fit
-from kboot.plan.layout import choose_layout
+from kboot.plan.fit_node import disk_does_not_fit, first_that_fits, fit_disk
+from kboot.plan.layout import matching_layouts
 from kboot.plan.make import PlanAsk, choose, choose_phases, make_plan, with_handoff
 from kboot.plan.types import Phase, PhaseName, Plan, WriteHandoff
 from kboot.profile.load import load_node_classes
-from kboot.profile.types import LayoutAsk, NodeClass, Profile
+from kboot.profile.types import LayoutAsk, Profile
 from kboot.report.claim import verify_claim
 from kboot.report.saved import save_report
 from kboot.report.types import BootReport, BootStatus, Outcome, Span
@@ -102,11 +102,12 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
         store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit)
         facts = reading.result()
     classes = load_node_classes(paths)
-    layout = choose_layout(profile, facts, classes, options.gpu)
+    layouts = matching_layouts(profile, facts, classes, options.gpu)
+    model, unread = model_for(layouts, checkpoint.listing, store, sources)
+    layout, passed_over = first_that_fits(facts, layouts, checkpoint, classes, model)
     facts = _with_engine(facts, layout, host)
     engine = engine_named(layout.engine)
     facts = with_scan(facts, host, paths, engine.cache_key(facts, profile, layout, checkpoint.listing.commit).name)
-    _require_fit(facts, layout, checkpoint, classes)
     ask = PlanAsk(
         model_path=str(paths.models / profile.name),
         cache_root=str(paths.cache),
@@ -120,6 +121,7 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
     plan = make_plan(facts, checkpoint, profile, layout, engine, ask)
     plan = with_handoff(plan, _why_new_record(plan, facts, profile, checkpoint, host, paths))
     plan = choose_phases(plan, options.only, options.skip)
+    plan = replace(plan, warnings=(*plan.warnings, *unread, *passed_over))
     terms = license_status(profile, paths, None)
     if not terms.passes:
         plan = replace(plan, warnings=(*plan.warnings, f"boot will refuse: {terms.why}"))
@@ -161,16 +163,6 @@ def _require_license(
     if profile.license.accept_required:
         text = read_terms(profile, checkpoint.listing, store, sources)
         require(profile, paths, None if text is None else hashlib.sha256(text).hexdigest())
-
-
-def _require_fit(
-    facts: NodeFacts, layout: LayoutAsk, checkpoint: CheckpointFacts, classes: Sequence[NodeClass]
-) -> None:
-    """Refuse before the first byte what cannot fit; what could not be read is a warning, not a refusal."""
-    weights = weight_bytes((f.path, f.size_bytes) for f in checkpoint.listing.files)
-    verdict = fit_node(facts, layout, weights or 0, classes, checkpoint.missing_bytes)
-    if verdict.fits is False:
-        raise node_does_not_fit(verdict)
 
 
 @dataclass(frozen=True, slots=True)

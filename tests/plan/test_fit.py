@@ -10,12 +10,19 @@ from hypothesis import strategies as st
 
 from kboot.errors import ExitStatus, UsageError
 from kboot.host.paths import Paths
-from kboot.plan.fit import RESERVE_BYTES, RESERVES, FitRow, does_not_fit, fit, gb, weight_bytes
+from kboot.plan.fit import FitAsk, FitReport, FitRow, does_not_fit, fit, gb, weight_bytes
+from kboot.plan.memory.reserve import RESERVE_BYTES, RESERVES
 from kboot.profile.load import load_node_classes, load_profile
+from kboot.profile.types import LayoutAsk
 
 CLASSES = load_node_classes()
 K3 = load_profile("kimi-k3.1-pro", Paths(Path("/nonexistent/s"), Path("/nonexistent/r"), Path("/nonexistent/c")))
 WEIGHTS = 1_561_000_000_000
+
+
+def of_size(weights: int = WEIGHTS, layouts: tuple[LayoutAsk, ...] = K3.layout, **question: object) -> FitReport:
+    """Lay out a size, without headers."""
+    return fit(FitAsk(weights, layouts, CLASSES, **question))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +38,7 @@ WEIGHTS = 1_561_000_000_000
 )
 def test_the_published_table_comes_out(hardware: str, total_gb: int, over_gb: int, fits: bool) -> None:
     """1,561 GB on every layout and every single node: total, what is over or short, and whether it fits."""
-    rows = {row.hardware: row for row in fit(WEIGHTS, K3.layout, CLASSES).rows}
+    rows = {row.hardware: row for row in of_size().rows}
     row = rows[hardware]
 
     assert (total_gb * 10**9, over_gb * 10**9, fits) == (row.total_bytes, row.over_bytes, row.fits)
@@ -39,7 +46,7 @@ def test_the_published_table_comes_out(hardware: str, total_gb: int, over_gb: in
 
 def test_verdicts_read_like_the_table() -> None:
     """One line says what there is and by how much it fits."""
-    report = fit(WEIGHTS, K3.layout, CLASSES)
+    report = of_size()
 
     assert (
         "8x H100, 640 GB: does not fit, 921 GB short",
@@ -53,7 +60,7 @@ def test_verdicts_read_like_the_table() -> None:
 
 def test_what_was_asked_is_answered_alone() -> None:
     """`--gpu B200 --gpus 8 --nodes 1` does not fit, whatever else would; the error names what would."""
-    report = fit(WEIGHTS, K3.layout, CLASSES, asked_gpu="B200", asked_gpus=8, asked_nodes=1)
+    report = of_size(gpu="B200", gpus=8, nodes=1)
     error = does_not_fit(report)
 
     assert not report.fits
@@ -65,7 +72,7 @@ def test_what_was_asked_is_answered_alone() -> None:
 
 def test_a_class_alone_asks_for_its_layouts() -> None:
     """`--gpu B200` means the profile's layout for B200: two nodes."""
-    report = fit(WEIGHTS, K3.layout, CLASSES, asked_gpu="b200")
+    report = of_size(gpu="b200")
 
     assert ["16x-b200"] == [row.layout for row in report.asked]
     assert report.fits
@@ -73,7 +80,7 @@ def test_a_class_alone_asks_for_its_layouts() -> None:
 
 def test_hardware_outside_the_profile_can_be_asked_for() -> None:
     """Twelve GPUs on one node are looked at although no layout has them."""
-    report = fit(WEIGHTS, K3.layout, CLASSES, asked_gpu="B200", asked_gpus=12)
+    report = of_size(gpu="B200", gpus=12)
 
     assert ["12x B200"] == [row.hardware for row in report.asked]
     assert report.asked[0] in report.rows
@@ -82,14 +89,14 @@ def test_hardware_outside_the_profile_can_be_asked_for() -> None:
 def test_an_unknown_class_is_a_usage_error() -> None:
     """The known ones are listed."""
     with pytest.raises(UsageError) as caught:
-        fit(WEIGHTS, (), CLASSES, asked_gpu="B3000")
+        of_size(layouts=(), gpu="B3000")
 
     assert "known: B200, B300, H100, H200" == caught.value.hint
 
 
 def test_without_a_profile_one_two_and_four_nodes_are_tried() -> None:
     """A bare repository has no layouts: every class on 1, 2 and 4 full nodes."""
-    report = fit(865_000_000_000, (), CLASSES)
+    report = of_size(865_000_000_000, ())
 
     assert 12 == len(report.rows)
     assert "8x H200" == report.fitting[0].hardware
@@ -97,7 +104,7 @@ def test_without_a_profile_one_two_and_four_nodes_are_tried() -> None:
 
 def test_nothing_that_fits_says_so() -> None:
     """The hint does not name a layout where there is none."""
-    error = does_not_fit(fit(10**14, K3.layout, CLASSES))
+    error = does_not_fit(of_size(10**14))
 
     assert error.hint is not None
     assert error.hint.startswith("no layout of the profile and no single node fits")

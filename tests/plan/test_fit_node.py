@@ -7,11 +7,15 @@ from dataclasses import replace
 import literals
 import pytest
 
-from kboot.errors import ExitStatus
+from kboot.checkpoint import CheckpointFacts, Listing, RemoteFile
+from kboot.errors import DoesNotFit, ExitStatus
 from kboot.facts.types import Gpu, MemoryFacts, MigSlice, Mount, NodeFacts
-from kboot.plan.fit import RESERVE_BYTES
-from kboot.plan.fit_node import HOST_BYTES_PER_WORKER, FitLine, fit_node, node_does_not_fit
-from kboot.profile.types import LayoutAsk
+from kboot.plan.fit_node import HOST_BYTES_PER_WORKER, FitLine, first_that_fits, fit_node, node_does_not_fit
+from kboot.plan.memory.model import Model, model_of
+from kboot.plan.memory.reserve import RESERVE_BYTES
+from kboot.plan.memory.shape import read_shape
+from kboot.plan.memory.tensors import TensorGroup
+from kboot.profile.types import LayoutAsk, ParallelAsk
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -199,3 +203,72 @@ def test_a_full_disk_has_a_code_of_its_own() -> None:
     facts = node(card(0, 24 * GIB, 0), mounts=mount(1))
 
     assert "disk-too-small" == node_does_not_fit(fit_node(facts, layout(1), GIB, (), missing_bytes=2)).code
+
+
+def moe() -> Model:
+    """8 GB of experts and 8 GB of attention in one layer, with a cache of 1 MiB for a token."""
+    config = {"num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 32768}
+    experts = TensorGroup("model.layers.0.mlp.experts.*.w1.weight", "U8", (1000, 1000), 10**9, tuple(range(8)))
+    attention = TensorGroup("model.layers.0.self_attn.q_proj.weight", "U8", (8000, 1000), 8 * 10**9)
+    return model_of([experts, attention], read_shape({**config, "max_position_embeddings": 1000}))
+
+
+def divided(name: str, data: int = 1, tensor: int = 1, args: tuple[str, ...] = ()) -> LayoutAsk:
+    """A layout of so many L4."""
+    parallel = ParallelAsk(data=data, tensor=tensor, expert=True)
+    return LayoutAsk(name=name, gpu="L4", gpus_per_node=data * tensor, parallel=parallel, args=args)
+
+
+def checkpoint() -> CheckpointFacts:
+    """A listing of 16 GB, all of it here."""
+    file = RemoteFile("a.safetensors", 16 * 10**9, "b" * 64, "b" * 64)
+    return CheckpointFacts(Listing("a/b", "main", "c" * 40, (file,), (), "disk"), (), "/s", True)
+
+
+def test_headers_count_what_data_parallelism_repeats() -> None:
+    """16 GB on two 16 GB cards fit by division; each data-parallel rank holds 12 GB and the reserve: too much."""
+    facts = node(card(0, 16 * 10**9, 0), card(1, 16 * 10**9, 0))
+    twice, halves = divided("dp2", data=2), divided("tp2", tensor=2)
+
+    assert fit_node(facts, twice, 16 * 10**9, ()).fits is True
+    verdict = fit_node(facts, twice, 16 * 10**9, (), model=moe())
+    assert verdict.fits is False
+    assert "DP2+EP: 12 GB of weights on one GPU of 16 GB, 2.6 GB short after the reserve" in verdict.short[0].text
+    assert "attention 8 GB whole" in verdict.short[0].text
+    assert fit_node(facts, halves, 16 * 10**9, (), model=moe()).fits is True
+
+
+def test_the_first_layout_that_fits_is_taken_and_the_others_are_named() -> None:
+    """A profile may prefer what this node cannot hold."""
+    facts = node(card(0, 16 * 10**9, 0), card(1, 16 * 10**9, 0))
+    layouts = (divided("dp2", data=2), divided("tp2", tensor=2))
+
+    taken, passed_over = first_that_fits(facts, layouts, checkpoint(), (), moe())
+
+    assert "tp2" == taken.name
+    (warning,) = passed_over
+    assert warning.startswith("layout dp2 does not fit this node: GPU 0 has the least free memory")
+    assert "dp2" == first_that_fits(facts, layouts, checkpoint(), ())[0].name
+    with pytest.raises(DoesNotFit, match="layout dp2 does not fit this node"):
+        first_that_fits(facts, layouts[:1], checkpoint(), (), moe())
+
+
+def test_what_the_engine_leaves_alone_is_where_others_may_be() -> None:
+    """vLLM leaves 8 % of 16 GB: another process may hold 1 GB of that, not 3 GB."""
+    layout = divided("tp2", tensor=2)
+
+    def verdict(held: int) -> bool | None:
+        facts = node(card(0, 16 * 10**9, 644_939_776 + held, (7,)), card(1, 16 * 10**9, 0))
+        return fit_node(facts, layout, 16 * 10**9, (), model=moe()).fits
+
+    assert [True, True, False] == [verdict(held) for held in (0, 10**9, 3 * 10**9)]
+
+
+def test_one_sequence_must_have_room() -> None:
+    """An engine refuses --max-model-len that its cache cannot hold, minutes into the boot: it is said before."""
+    facts = node(card(0, 16 * 10**9, 0), card(1, 16 * 10**9, 0))
+    asked = divided("tp2", tensor=2, args=("--max-model-len", "100000"))
+    verdict = fit_node(facts, asked, 16 * 10**9, (), model=moe())
+
+    assert verdict.fits is False
+    assert "left for the KV cache, one sequence of 100,000 tokens takes 52.4 GB" in verdict.short[0].text

@@ -62,7 +62,7 @@ def test_no_layout_repeats_what_the_adapter_adds(profile: Profile) -> None:
 
 
 def test_kimi_k3_1_pro_is_as_published() -> None:
-    """Sizes, experts, layouts and vLLM flags of Kimi-K3.1-Pro."""
+    """Sizes, experts, layouts and vLLM flags of Kimi-K3.1-Pro; its GPUs have tensor-parallel layouts too."""
     profile = load_profile("kimi-k3.1-pro", NOWHERE)
     model = profile.model
 
@@ -74,9 +74,10 @@ def test_kimi_k3_1_pro_is_as_published() -> None:
         model.active_parameters_billion,
         model.quantization,
     )
-    assert [("B300", 8, 1), ("B200", 8, 2), ("H200", 8, 4), ("H100", 8, 4)] == [
+    assert [("B300", 8, 1), ("B200", 8, 2), ("H200", 8, 4), ("H100", 8, 4)] * 2 == [
         (each.gpu, each.gpus_per_node, each.nodes) for each in profile.layout
     ]
+    assert [1, 1, 1, 1, 8, 8, 8, 8] == [each.parallel.tensor for each in profile.layout]
     first = profile.layout[0]
     assert (8, 1, 1, True) == (
         first.parallel.data,

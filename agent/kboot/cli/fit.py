@@ -21,24 +21,31 @@ from kboot.cli.options import (
     profile_options,
     show,
 )
-from kboot.errors import ExitStatus, FactMissing, UsageError
+from kboot.errors import ExitStatus, FactMissing, SourceError, UsageError
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing
     from kboot.plan.fit import FitRow
-    from kboot.profile.types import CheckpointAsk, FetchAsk, LayoutAsk, Profile
+    from kboot.plan.memory.model import Model
+    from kboot.profile.types import CheckpointAsk, FetchAsk, Profile
+    from kboot.sources.types import Source
 
 _LIMIT_INDEX_BYTES = 256 << 20
+_KEPT_BOOTS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """What is to be laid out. weights_from: where the size comes from. layouts: those of the profile, if it is one."""
+class Target:
+    """What is to be laid out. weights_from: where the size comes from. model: None where no headers were read.
+
+    profile: None for a bare folder or repository.
+    """
 
     name: str
     weights_bytes: int
     weights_from: str
-    layouts: tuple[LayoutAsk, ...] = ()
+    model: Model | None = None
+    profile: Profile | None = None
 
 
 @click.command(
@@ -65,31 +72,58 @@ class Model:
 @profile_options
 @common_options
 def command(
-    common: Common, asked: Asked, target: str, gpu: str | None, gpus: int | None, nodes: int | None, offline: bool
+    common: Common,
+    asked: Asked,
+    target: str,
+    gpu: str | None,
+    gpus: int | None,
+    nodes: int | None,
+    offline: bool,
 ) -> None:
-    """Show on which hardware a model's weights fit, and what is left for the KV cache; changes nothing."""
-    from kboot.plan.cost import describe_cost, layout_costs
-    from kboot.plan.fit import does_not_fit, fit
+    """Show on which hardware a model fits and what is left for the KV cache, from headers alone; changes nothing."""
+    from kboot.plan.cost import cost_lines
+    from kboot.plan.fit import FitAsk, does_not_fit, fit
     from kboot.profile.load import load_node_classes
     from kboot.report.document import document, plain
     from kboot.report.text_fit import fit_text
 
     node = open_node(common)
-    model = find_model(target, asked, node, offline=offline)
+    found = find_target(target, asked, node, offline=offline)
+    profile = found.profile
+    layouts = profile.layout if profile else ()
     classes = load_node_classes(node.paths)
-    report = fit(model.weights_bytes, model.layouts, classes, gpu, gpus, nodes, model.weights_from)
-    costs = [describe_cost(cost) for layout in model.layouts for cost in layout_costs(layout, classes)]
+    report = fit(
+        FitAsk(
+            weights_bytes=found.weights_bytes,
+            layouts=layouts,
+            node_classes=classes,
+            model=found.model,
+            weights_from=found.weights_from,
+            gpu=gpu,
+            gpus=gpus,
+            nodes=nodes,
+        )
+    )
+    fitting = {row.layout for row in report.fitting}
+    api = profile.model.api_price if profile else None
+    start_s = _last_start_s(profile.name, node) if profile else None
+    costs = list(cost_lines([a for a in layouts if a.name in fitting], classes, api, start_s))
     show(
         common,
-        lambda: f"{model.name}\n{fit_text(report, costs, paint=painter(node))}",
+        lambda: f"{found.name}\n{fit_text(report, costs, paint=painter(node))}",
         lambda: document(
             "fit",
             {
-                "model": model.name,
+                "model": found.name,
                 "fits": report.fits,
-                **plain(report),
+                "weights_bytes": report.weights_bytes,
+                "weights_from": report.weights_from,
+                "headers": found.model is not None,
+                "tensors": {} if found.model is None else plain(found.model.stored),
                 "rows": [_row_json(row) for row in report.rows],
                 "asked": [_row_json(row) for row in report.asked],
+                "reserves": plain(report.reserves),
+                "notes": list(report.notes),
                 "costs": costs,
             },
         ),
@@ -100,83 +134,138 @@ def command(
         raise does_not_fit(report)
 
 
-def find_model(target: str, asked: Asked, node: Node, *, offline: bool) -> Model:
-    """Return what `target` means: a folder, else a repository, else a profile.
+def find_target(text: str, asked: Asked, node: Node, *, offline: bool) -> Target:
+    """Return what `text` means: a folder, else a repository, else a profile.
 
     Raises:
         UsageError, ProfileError, FactMissing, SourceError: there is no such thing, or its size cannot be had.
     """
-    path = Path(target)
-    if target and path.is_dir():
+    path = Path(text)
+    if text and path.is_dir():
         return _of_folder(path)
-    if "/" in target and not target.endswith(".toml"):
-        if target.startswith(("/", ".", "~")):
-            raise UsageError("no-such-model", f"there is no folder {target}")
-        return _of_repo(target, node, offline=offline)
-    return _of_profile(open_profile(Asked(target or asked.name, asked.overrides), node), node, offline=offline)
+    if "/" in text and not text.endswith(".toml"):
+        if text.startswith(("/", ".", "~")):
+            raise UsageError("no-such-model", f"there is no folder {text}")
+        return _of_repo(text, node, offline=offline)
+    return _of_profile(open_profile(Asked(text or asked.name, asked.overrides), node), node, offline=offline)
 
 
-def _of_folder(path: Path) -> Model:
+def _of_folder(path: Path) -> Target:
+    from kboot.apply.weights import folder_model
     from kboot.plan.fit import weight_bytes
 
-    files = ((str(p.relative_to(path)), p.stat().st_size) for p in sorted(path.iterdir()) if p.is_file())
+    files = [(p.name, p.stat().st_size) for p in sorted(path.iterdir()) if p.is_file()]
+    if any(name.endswith(".safetensors") for name, _ in files):
+        model = folder_model(path)
+        return Target(str(path), model.stored_bytes, "headers of the files in the folder", model)
     size_bytes = weight_bytes(files)
     if size_bytes is None:
         raise FactMissing("no-weights", "the folder holds no weight files", where=(str(path),))
-    return Model(str(path), size_bytes, "files in the folder")
+    return Target(str(path), size_bytes, "files in the folder")
 
 
-def _of_repo(repo: str, node: Node, *, offline: bool) -> Model:
+def _of_repo(repo: str, node: Node, *, offline: bool) -> Target:
     from kboot.profile.types import CheckpointAsk, FetchAsk
 
     name, _, revision = repo.partition("@")
-    size_bytes, origin = _listed(CheckpointAsk(repo=name, revision=revision or "main"), FetchAsk(), node, offline)
-    return Model(name, size_bytes, origin)
+    ask = CheckpointAsk(repo=name, revision=revision or "main")
+    size_bytes, origin, model = _listed(ask, FetchAsk(), node, offline=offline, waits=True)
+    return Target(name, size_bytes, origin, model)
 
 
-def _of_profile(profile: Profile, node: Node, *, offline: bool) -> Model:
-    """Return the profile's model; the published size stands in while this disk has no listing."""
+def _of_profile(profile: Profile, node: Node, *, offline: bool) -> Target:
+    """Return the profile's model; the published size stands in where neither this disk nor a source has the headers."""
     published = profile.model.size_bytes
-    known = _known_listing(profile.checkpoint, node)
-    if known is None and published is not None:
-        return Model(profile.name, published, "as published, from the profile", profile.layout)
-    size_bytes, origin = _listed(profile.checkpoint, profile.fetch, node, offline)
-    return Model(profile.name, size_bytes, origin, profile.layout)
+    try:
+        size_bytes, origin, model = _listed(
+            profile.checkpoint, profile.fetch, node, offline=offline, waits=published is None
+        )
+    except (SourceError, FactMissing) as exc:
+        if published is None:
+            raise
+        return Target(profile.name, published, f"as published, from the profile; {exc.message}", None, profile)
+    return Target(profile.name, size_bytes, origin, model, profile)
 
 
-def _known_listing(ask: CheckpointAsk, node: Node) -> Listing | None:
+def _listed(
+    ask: CheckpointAsk, fetch: FetchAsk, node: Node, *, offline: bool, waits: bool
+) -> tuple[int, str, Model | None]:
+    """Return the size of the wanted weights, where it comes from, and the model; of this disk where it knows.
+
+    waits: a source that may answer later is asked again.
+    """
+    from kboot.apply.weights import listed_model
+    from kboot.plan.fit import weight_bytes
+    from kboot.sources import open_sources
     from kboot.store.store import Store
 
-    return Store(node.paths, lambda _event: None).known_listing(ask.repo, ask.revision)
-
-
-def _listed(ask: CheckpointAsk, fetch: FetchAsk, node: Node, offline: bool) -> tuple[int, str]:
-    """Return the size of the wanted weights and where the listing came from: this disk first."""
-    from kboot.plan.fit import weight_bytes
-
-    known = _known_listing(ask, node)
-    if known is not None:
-        files, origin = known.files, f"listing of {known.commit[:12]} on this disk"
-    elif offline:
-        raise FactMissing("no-listing", f"this disk has no listing of {ask.repo}, and --offline asks no source")
-    else:
-        from kboot.sources import list_checkpoint, open_sources
-        from kboot.store.selection import find_index, select
-
-        sources = open_sources(ask, fetch, node.host.environ(), node.config.token_file)
-        found, source = list_checkpoint(sources, ask.repo, ask.revision)
-        index = find_index(found.files)
-        data = None if index is None else source.read(found.repo, found.commit, index, _LIMIT_INDEX_BYTES)
-        files, _ = select(found.files, data, ask.include, ask.exclude)
-        origin = f"listing of {found.commit[:12]} by {source.name}"
-    size_bytes = weight_bytes((f.path, f.size_bytes) for f in files)
+    store = Store(node.paths, lambda _event: None)
+    sources: tuple[Source, ...] = ()
+    if not offline:
+        on_wait = _say_nothing if waits else _do_not_wait
+        sources = open_sources(ask, fetch, node.host.environ(), node.config.token_file, on_wait)
+    listing = store.known_listing(ask.repo, ask.revision)
+    origin = "on this disk" if listing else ""
+    if listing is None:
+        listing = _ask_listing(ask, sources)
+        origin = f"by {listing.origin}"
+    size_bytes = weight_bytes((f.path, f.size_bytes) for f in listing.files)
     if size_bytes is None:
         raise FactMissing("no-weights", f"{ask.repo} lists no weight files")
-    return size_bytes, origin
+    if not any(f.path.endswith(".safetensors") for f in listing.files):
+        return size_bytes, f"listing of {listing.commit[:12]} {origin}", None
+    model = listed_model(listing, store, sources, keep=False)
+    return model.stored_bytes, f"headers of {listing.commit[:12]}, listing {origin}", model
+
+
+def _ask_listing(ask: CheckpointAsk, sources: tuple[Source, ...]) -> Listing:
+    from kboot.checkpoint import Listing
+    from kboot.sources import list_checkpoint
+    from kboot.store.selection import find_index, select
+
+    if not sources:
+        raise FactMissing("no-listing", f"this disk has no listing of {ask.repo}, and --offline asks no source")
+    found, source = list_checkpoint(sources, ask.repo, ask.revision)
+    index = find_index(found.files)
+    data = None if index is None else source.read(found.repo, found.commit, index, _LIMIT_INDEX_BYTES)
+    files, skipped = select(found.files, data, ask.include, ask.exclude)
+    return Listing(found.repo, ask.revision, found.commit, files, skipped, source.name)
+
+
+def _say_nothing(_: str) -> None:
+    """Wait without a word."""
+
+
+def _do_not_wait(text: str) -> None:
+    raise SourceError("source-not-reachable", text.partition("; asking again")[0])
+
+
+def _last_start_s(profile: str, node: Node) -> float | None:
+    """Return how long the profile's last recorded boot took until the engine answered; None without one."""
+    from kboot.report.saved import load_reports
+
+    for report in load_reports(node.paths, _KEPT_BOOTS):
+        if report.profile == profile and report.ready_unix_s is not None:
+            return report.ready_unix_s - report.started_unix_s
+    return None
 
 
 def _row_json(row: FitRow) -> dict[str, object]:
+    from kboot.plan.fit import why
     from kboot.report.document import plain
 
+    own = ("layout", "gpu", "gpus_per_node", "nodes", "memory_bytes", "weights_bytes")
     more = ("gpus", "total_bytes", "over_bytes", "weights_per_gpu_bytes", "kv_per_gpu_bytes", "kv_bytes", "fits")
-    return {**plain(row), **{name: getattr(row, name) for name in more}, "verdict": row.verdict}
+    found: dict[str, object] = {name: getattr(row, name) for name in (*own, *more)}
+    found |= {"verdict": row.verdict, "divided": row.way, "why": why(row)}
+    placed = row.placed
+    if placed is not None:
+        found["rank"] = {
+            "ranks": len(placed.ranks),
+            "largest": plain(placed.largest.parts),
+            "largest_bytes": placed.largest.total_bytes,
+            "smallest_bytes": placed.smallest_bytes,
+            "reserves": plain(placed.reserves),
+            "kv": plain(placed.kv),
+        }
+    return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kboot.profile.types import ApiPrice, LayoutAsk, NodeClass, NodePrice
 
 SECONDS_PER_HOUR = 3600
+INPUTS_PER_OUTPUT = (0.0, 3.0, 10.0)
+"""Workloads a break-even is told for: input tokens for each output token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +57,27 @@ def break_even_output_tokens_s(usd_per_hour: float, api: ApiPrice, input_per_out
     if usd_per_output <= 0:
         return None
     return usd_per_hour / (usd_per_output / 1e6) / SECONDS_PER_HOUR
+
+
+def describe_break_even(cost: LayoutCost, api: ApiPrice) -> str | None:
+    """Return from which sustained rate on the layout is cheaper than the endpoint, for three workloads; None: never."""
+    rates = [(inputs, break_even_output_tokens_s(cost.usd_per_hour, api, inputs)) for inputs in INPUTS_PER_OUTPUT]
+    words = [f"{rate:,.0f}/s at {inputs:.0f} input tokens each" for inputs, rate in rates if rate is not None]
+    if not words:
+        return None
+    prices = f"${api.usd_per_million_input_tokens:,.2f} in, ${api.usd_per_million_output_tokens:,.2f} out a million"
+    return f"{cost.layout}: cheaper than the API ({prices}, as of {api.as_of}) from output tokens of {', '.join(words)}"
+
+
+def cost_lines(
+    layouts: Sequence[LayoutAsk],
+    node_classes: Sequence[NodeClass],
+    api: ApiPrice | None,
+    cold_start_s: float | None,
+) -> Iterator[str]:
+    """Return a line for each price of each layout, and one for the endpoint at the cheapest price of each."""
+    for layout in layouts:
+        costs = layout_costs(layout, node_classes)
+        yield from (describe_cost(cost, cold_start_s) for cost in costs)
+        if costs and api is not None and (line := describe_break_even(costs[0], api)) is not None:
+            yield line

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kboot.checkpoint import CheckpointFacts
 from kboot.errors import DoesNotFit
 from kboot.facts.types import Gpu, MemoryFacts, Mount, NodeFacts
-from kboot.plan.fit import DRIVER_RESERVE, GIB, RESERVE_BYTES, FitRow, gb
+from kboot.plan.fit import FitRow, gb, weight_bytes, why
 from kboot.plan.layout import chosen_gpus
+from kboot.plan.memory.model import Model
+from kboot.plan.memory.place import place
+from kboot.plan.memory.reserve import DRIVER_RESERVE, GIB, RESERVE_BYTES
 from kboot.profile.types import LayoutAsk, NodeClass
 
 HOST_BYTES_PER_WORKER = 4 * GIB
@@ -66,24 +70,50 @@ def fit_node(
     weights_bytes: int,
     node_classes: Sequence[NodeClass],
     missing_bytes: int = 0,
+    model: Model | None = None,
 ) -> FitVerdict:
     """Compare the layout's needs on this node with what is free now.
 
-    weights_bytes: of the whole model; this node's GPUs hold an even share. missing_bytes: still to fetch to the state
-    folder (CheckpointFacts.missing_bytes).
+    weights_bytes: of the whole model; without `model` this node's GPUs hold an even share of it. model: from the
+    headers, then the rank that holds most decides. missing_bytes: still to fetch to the state folder
+    (CheckpointFacts.missing_bytes).
     """
     disk = fit_disk(facts.mounts, missing_bytes)
     if layout.gpus_per_node == 0:
         return FitVerdict(layout.name, (_ram(facts.memory, weights_bytes, "weights in host memory"), disk))
     rooms = [_room(gpu, facts.memory) for gpu in chosen_gpus(facts, layout, node_classes)]
     share = -(-weights_bytes // (layout.gpus_per_node * layout.nodes))
-    gpu_line, limiting = _gpus(rooms, layout, share)
+    gpu_line, limiting = _gpus(rooms, layout, share, model)
     lines: tuple[FitLine, ...] = (gpu_line, disk)
     if not any(room.kind == "unified" for room in rooms):
         lines = (gpu_line, _ram(facts.memory, layout.gpus_per_node * HOST_BYTES_PER_WORKER, "engine processes"), disk)
     if limiting is None:
         return FitVerdict(layout.name, lines)
     return FitVerdict(layout.name, lines, limiting.index, limiting.processes)
+
+
+def first_that_fits(
+    facts: NodeFacts,
+    layouts: Sequence[LayoutAsk],
+    checkpoint: CheckpointFacts,
+    node_classes: Sequence[NodeClass],
+    model: Model | None = None,
+) -> tuple[LayoutAsk, tuple[str, ...]]:
+    """Return the first layout that fits this node now, and a warning for each that was passed over.
+
+    What could not be read is no refusal.
+
+    Raises:
+        DoesNotFit: none fits; the error speaks of the first, which the profile prefers.
+    """
+    weights = weight_bytes((f.path, f.size_bytes) for f in checkpoint.listing.files) or 0
+    refused: list[FitVerdict] = []
+    for layout in layouts:
+        verdict = fit_node(facts, layout, weights, node_classes, checkpoint.missing_bytes, model)
+        if verdict.fits is not False:
+            return layout, tuple(f"layout {v.layout} does not fit this node: {v.short[0].text}" for v in refused)
+        refused.append(verdict)
+    raise node_does_not_fit(refused[0])
 
 
 def node_does_not_fit(verdict: FitVerdict, fitting: Sequence[FitRow] = ()) -> DoesNotFit:
@@ -130,7 +160,7 @@ def _smallest(sizes: Sequence[int | None]) -> int | None:
     return min(known) if len(known) == len(sizes) else None
 
 
-def _gpus(rooms: Sequence[_Room], layout: LayoutAsk, share: int) -> tuple[FitLine, Gpu | None]:
+def _gpus(rooms: Sequence[_Room], layout: LayoutAsk, share: int, model: Model | None) -> tuple[FitLine, Gpu | None]:
     need = share + RESERVE_BYTES - DRIVER_RESERVE.size_bytes
     if len(rooms) < layout.gpus_per_node:
         text = f"{len(rooms)} of {layout.gpus_per_node} GPUs of class {layout.gpu} are there"
@@ -141,8 +171,25 @@ def _gpus(rooms: Sequence[_Room], layout: LayoutAsk, share: int) -> tuple[FitLin
         return FitLine("gpu", None, need, None, text), None
     tightest = min(rooms, key=lambda room: (room.have_bytes, room.gpu.index))
     have = tightest.have_bytes or 0
+    if model is not None:
+        return _placed_line(tightest, have, layout, model), tightest.gpu
     text = f"{_room_words(tightest, have)}; {gb(share)} of weights and {gb(need - share)} of reserve are needed"
     return FitLine("gpu", have > need, need, have, text), tightest.gpu
+
+
+def _placed_line(room: _Room, have: int, layout: LayoutAsk, model: Model) -> FitLine:
+    """Lay the model out on the tightest GPU: its engine may not use what others hold, nor more than it lets itself."""
+    total = have + DRIVER_RESERVE.size_bytes
+    if room.kind == "whole":
+        total = max(total, room.gpu.memory_total_bytes or 0)
+    placed = place(model, layout, total, held_bytes=total - DRIVER_RESERVE.size_bytes - have)
+    need = total - placed.room_bytes - DRIVER_RESERVE.size_bytes
+    row = FitRow(layout.name, layout.gpu, layout.gpus_per_node, layout.nodes, total, model.stored_bytes, placed)
+    words = _room_words(room, have)
+    if placed.fits:
+        weights = f"{gb(placed.largest.total_bytes)} of weights on the fullest rank ({placed.degrees.words})"
+        return FitLine("gpu", True, need, have, f"{words}; {weights}, {gb(placed.room_bytes)} for the KV cache")
+    return FitLine("gpu", False, need, have, f"{words}; {placed.degrees.words}: {row.why_not}; {why(row)}".rstrip("; "))
 
 
 def _room_words(room: _Room, have: int) -> str:

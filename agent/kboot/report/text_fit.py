@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from kboot.plan.fit import FitReport, FitRow, gb
+from kboot.plan.fit import FitReport, FitRow, gb, why
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
 
-_HEAD = ("", "hardware", "memory", "over", "per GPU", "KV cache", "layout")
-_NUMBERS = frozenset({2, 3, 4, 5})
+_HEAD = ("", "hardware", "memory", "over", "divided", "per GPU", "KV cache", "context", "layout")
+_NUMBERS = frozenset({"memory", "over", "per GPU", "KV cache", "context"})
+_OPTIONAL = frozenset({"divided", "context"})  # known from headers only
 
 
 def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH, paint: Paint = no_paint) -> str:
@@ -20,38 +21,82 @@ def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH
     others = [row for row in report.rows if row not in report.asked]
     if others:
         lines += ["", *([paint("also looked at", "strong")] if report.asked else []), *_rows(others, paint)]
-    if costs:
-        lines += ["", paint("costs", "strong"), *(line for c in costs for line in wrap(c, "  ", width))]
+    told = [row for row in report.asked or report.rows if row.layout or report.asked]
+    for title, found in (("why", _sums(told)), ("KV cache", _caches(told)), ("costs", iter(costs))):
+        texts = list(found)
+        if texts:
+            lines += ["", paint(title, "strong"), *(line for text in texts for line in wrap(text, "  ", width))]
     lines += ["", *wrap("over: memory of all GPUs beyond the weights; per GPU: weights on each", "note  ", width)]
     reserve = ", ".join(f"{r.name} {gb(r.size_bytes)}" for r in report.reserves)
     lines += wrap(f"reserve per GPU: {reserve}", "note  ", width)
-    for note in report.notes:
+    for note in (*_limits(told), *report.notes):
         lines += wrap(note, "note  ", width)
     return join(lines)
 
 
+def row_name(row: FitRow) -> str:
+    """Return what a line about a row begins with: "8x-b300 (DP8+EP)", "8x B300 (TP8+EP)"."""
+    return f"{row.layout or row.hardware} ({row.way})" if row.way else row.layout or row.hardware
+
+
+def _sums(rows: Sequence[FitRow]) -> Iterator[str]:
+    for row in rows:
+        if text := why(row):
+            yield f"{row_name(row)}: {text}"
+
+
+def _caches(rows: Sequence[FitRow]) -> Iterator[str]:
+    for row in rows:
+        placed = row.placed
+        if placed is None or placed.kv is None or placed.room_bytes <= 0:
+            continue
+        kv = placed.kv
+        state = f" and {kv.need.sequence_bytes:,} B a sequence" if kv.need.sequence_bytes else ""
+        text = f"{row_name(row)}: {kv.need.token_bytes:,} B a token{state} on a GPU ({kv.why})"
+        if kv.sequences is not None and kv.asked_tokens is not None:
+            replicas = f" on each of {placed.degrees.data} replicas" if placed.degrees.data > 1 else ""
+            text += f"; {kv.sequences:,} sequences of {kv.asked_tokens:,} tokens at once{replicas}"
+        yield text
+
+
+def _limits(rows: Sequence[FitRow]) -> Iterator[str]:
+    """Name what engines keep back beyond the reserve, once for each source."""
+    seen: set[str] = set()
+    for row in rows:
+        for reserve in row.placed.reserves[3:] if row.placed else ():
+            if reserve.source not in seen:
+                seen.add(reserve.source)
+                yield f"{reserve.name}: {gb(reserve.size_bytes)} of a {row.gpu} ({reserve.source})"
+
+
 def _rows(rows: Sequence[FitRow], paint: Paint) -> list[str]:
     # Painted after layout: escape codes have a length that columns must not see.
-    lines = table(_aligned([_HEAD, *(_cells(r) for r in rows)]), width=200)
+    cells = [_HEAD, *(_cells(r) for r in rows)]
+    kept = [c for c, name in enumerate(_HEAD) if name not in _OPTIONAL or any(row[c] for row in cells[1:])]
+    lines = table(_aligned([[row[c] for c in kept] for row in cells]), width=200)
     styles: list[Style] = ["faint", *("good" if r.fits else "bad" for r in rows)]
     return [_paint_mark(line.rstrip(), style, paint) for line, style in zip(lines, styles, strict=True)]
 
 
-def _aligned(cells: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _aligned(cells: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """Return the cells with numbers flush right."""
-    widths = [max(len(row[c]) for row in cells) for c in range(len(_HEAD))]
-    return [tuple(t.rjust(widths[c]) if c in _NUMBERS else t for c, t in enumerate(row)) for row in cells]
+    head = cells[0]
+    widths = [max(len(row[c]) for row in cells) for c in range(len(head))]
+    return [tuple(t.rjust(widths[c]) if head[c] in _NUMBERS else t for c, t in enumerate(row)) for row in cells]
 
 
 def _cells(row: FitRow) -> tuple[str, ...]:
     sign = "+" if row.over_bytes >= 0 else "−"
+    kv = row.placed.kv if row.placed else None
     return (
         "fits" if row.fits else "no",
         row.hardware,
         gb(row.total_bytes),
         f"{sign}{gb(abs(row.over_bytes))}",
+        row.way,
         gb(row.weights_per_gpu_bytes),
         gb(row.kv_bytes) if row.fits else "",
+        f"{kv.context_tokens:,}" if kv and row.fits else "",
         row.layout,
     )
 

@@ -1,0 +1,137 @@
+"""How much KV cache does a token take on a rank, how much state a sequence, and what context is there room for?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kboot.plan.memory.ranks import Degrees, flag_value, pipeline_layers
+from kboot.plan.memory.shape import Attention, Gqa, Kda, Mla, ModelShape, Unknown
+
+_ENDLESS = 1 << 62  # a stage that keeps states only limits no length
+_STATE_BYTES = 4  # vLLM keeps KDA's recurrent state in float32 (kda_state_dtype in mamba_utils.py)
+
+
+@dataclass(frozen=True, slots=True)
+class KvNeed:
+    """What one rank of a stage keeps. sequence_bytes: states and windows of one sequence, whatever its length."""
+
+    token_bytes: int
+    sequence_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KvRoom:
+    """What the room of the tightest rank is good for.
+
+    tokens: of one sequence, on one data-parallel replica. context_tokens: the longest that fits and that the model
+    knows. sequences: of that asked length at once, on one replica; asked_tokens: --max-model-len, else the model's.
+    why: "MLA 24 layers × 1,152 B, KDA 69 layers".
+    """
+
+    need: KvNeed
+    tokens: int
+    context_tokens: int
+    asked_tokens: int | None
+    sequences: int | None
+    why: str
+
+    @property
+    def serves(self) -> bool:
+        """Whether one sequence of the length that is asked for fits; any at all where none is asked."""
+        return self.tokens > 0 and (self.asked_tokens is None or self.tokens >= self.asked_tokens)
+
+
+def why_unknown(shape: ModelShape) -> str | None:
+    """Return why the cache cannot be computed; None where it can."""
+    if not shape.attention:
+        return "config.json is not known"
+    return next((a.why for a in shape.attention if isinstance(a, Unknown)), None)
+
+
+def kv_needs(shape: ModelShape, degrees: Degrees, args: Sequence[str] = ()) -> tuple[KvNeed, ...]:
+    """Return what a rank of each stage keeps. args: of the layout, for the cache's dtype and context parallelism."""
+    width = 1 if (flag_value(args, "--kv-cache-dtype") or "").startswith("fp8") else 2
+    asked = flag_value(args, "--decode-context-parallel-size", "-dcp") or "1"
+    context = max(1, int(asked)) if asked.isdigit() else 1
+    needs, at = [], 0
+    for count in pipeline_layers(len(shape.attention), degrees.stages):
+        layers = shape.attention[at : at + count]
+        at += count
+        token = sum(_token_bytes(a, degrees.tensor, width, context) for a in layers)
+        needs.append(KvNeed(token, sum(_sequence_bytes(a, degrees.tensor, width) for a in layers)))
+    return tuple(needs)
+
+
+def kv_room(rooms: Sequence[int], needs: Sequence[KvNeed], shape: ModelShape, args: Sequence[str] = ()) -> KvRoom:
+    """Return what the rooms are good for. rooms: bytes left on the tightest rank of each stage."""
+    rooms_of = list(zip(rooms, needs, strict=True))
+    tokens, need = min(((_tokens(room, each), each) for room, each in rooms_of), key=lambda found: found[0])
+    longest = shape.max_context_tokens
+    asked = _asked_tokens(args) or longest
+    sequences = None
+    if asked is not None:
+        each_bytes = [n.sequence_bytes + asked * n.token_bytes for n in needs]
+        sequences = min(max(0, room) // size if size else 0 for room, size in zip(rooms, each_bytes, strict=True))
+    context = tokens if longest is None else min(tokens, longest)
+    return KvRoom(need, tokens, max(0, context), asked, sequences, _words(shape))
+
+
+def _tokens(room: int, need: KvNeed) -> int:
+    left = room - need.sequence_bytes
+    if left < 0:
+        return 0
+    return left // need.token_bytes if need.token_bytes else _ENDLESS
+
+
+def _asked_tokens(args: Sequence[str]) -> int | None:
+    """Return --max-model-len (vLLM) or --context-length (SGLang); units as vLLM reads them ("1M" = 1,048,576)."""
+    text = flag_value(args, "--max-model-len", "--context-length", "--max-model-length")
+    if not text:
+        return None
+    number, unit = (text[:-1], text[-1]) if text[-1].isalpha() else (text, "")
+    scale = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}.get(unit)
+    try:
+        return int(float(number) * scale) if scale else None
+    except ValueError:
+        return None
+
+
+def _token_bytes(attention: Attention, tensor: int, width: int, context: int) -> int:
+    match attention:
+        case Mla():  # each tensor rank keeps the whole latent; decode context parallelism divides tokens
+            return -(-(attention.latent * width + attention.index_bytes) // context)
+        case Gqa(window=None):
+            return 2 * -(-attention.kv_heads // tensor) * attention.head_dim * width
+        case _:
+            return 0
+
+
+def _sequence_bytes(attention: Attention, tensor: int, width: int) -> int:
+    match attention:
+        case Kda():
+            inner = -(-attention.heads // tensor) * attention.head_dim
+            return inner * attention.head_dim * _STATE_BYTES + (attention.kernel - 1) * 3 * inner * 2
+        case Gqa(window=int(window)):
+            return window * 2 * -(-attention.kv_heads // tensor) * attention.head_dim * width
+        case _:
+            return 0
+
+
+def _words(shape: ModelShape) -> str:
+    """ "24 layers MLA, 69 layers KDA"."""
+    counts: dict[str, int] = {}
+    for attention in shape.attention:
+        match attention:
+            case Mla():
+                name = f"MLA latent {attention.latent}" + (" with an indexer" if attention.index_bytes else "")
+            case Gqa(window=None):
+                name = f"{attention.kv_heads} KV heads of {attention.head_dim}"
+            case Gqa():
+                name = f"{attention.kv_heads} KV heads of {attention.head_dim} in a window of {attention.window}"
+            case Kda():
+                name = f"KDA state {attention.heads} x {attention.head_dim} x {attention.head_dim}"
+            case Unknown():
+                name = "unknown"
+        counts[name] = counts.get(name, 0) + 1
+    return ", ".join(f"{n} layers {name}" for name, n in counts.items())
