@@ -84,7 +84,9 @@ def test_twice_from_nothing_to_an_answer(user: User) -> None:
     assert 0 == second.returncode, said_second
     assert [] == user.processes()
 
-    assert "111" in said_first
+    assert "fetch 117 files" in said_first
+    assert "all 117 files are on this disk: nothing is fetched" in said_second
+    assert "117 files verified by ledger" in said_second
     assert "kboot in it is up to date" in said_second
     for said in (said_first, said_second):
         assert "Traceback" not in said
