@@ -34,6 +34,7 @@ from kboot.events import Event
 @common_options
 def command(common: Common, asked: Asked) -> None:
     """Prepare this node, tell systemd how it goes, answer `kboot status`, and watch."""
+    from kboot.boot import BootOptions
     from kboot.cli.eventlog import EventLog
     from kboot.cli.logs import make_logger
     from kboot.cli.watch import own_boot_id
@@ -54,6 +55,7 @@ def command(common: Common, asked: Asked) -> None:
         tracker.emit(event)
         lines.emit(event)
 
-    status = run_daemon(name, lambda: open_profile(asked, node), node.host, node.paths, emit)
+    options = BootOptions(token_file=node.config.token_file)
+    status = run_daemon(name, lambda: open_profile(asked, node), node.host, node.paths, emit, options)
     if status != ExitStatus.DONE:
         raise Finished(ExitStatus(status))
