@@ -10,12 +10,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench import fetch, startup
+from kbench import fetch, pin, startup
 from kbench.document import Document, as_json, as_text
 from kbench.machine import host_facts
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
     "fetch": fetch.run,
+    "pin": pin.run,
     "startup": startup.run,
 }
 
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shards", type=_positive, default=24, help="fetch: number of shards (default 24)")
     parser.add_argument("--mib", type=_positive, default=128, help="fetch: MiB of each shard (default 128)")
     parser.add_argument("--origin", type=Path, default=None, help="fetch: folder for what is served (default /dev/shm)")
+    parser.add_argument("--workers", type=_positive, default=8, help="pin: worker processes (default 8)")
     parser.add_argument("--quiet-s", type=float, default=30.0, help="longest wait for an idle machine before each run")
     parser.add_argument("--no-fill", action="store_true", help="fetch: do not fill the page cache first")
     return parser

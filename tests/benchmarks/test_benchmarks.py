@@ -17,7 +17,9 @@ RUN = Path(__file__).parents[2] / "benchmarks/run"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 TINY = ("--rounds", "1", "--quiet-s", "0", "--no-fill", "--json")
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
+NEEDS_NGINX = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+
+pytestmark = pytest.mark.slow
 
 
 def run(name: str, *options: str, path: str | None = None) -> dict[str, Any]:
@@ -33,6 +35,7 @@ def run(name: str, *options: str, path: str | None = None) -> dict[str, Any]:
     return document
 
 
+@NEEDS_NGINX
 def test_fetch_compares_kboot_with_every_tool_there_is(tmp_path: Path) -> None:
     """Each ratio is there, or is left out with a reason; the limit and the memory always are."""
     document = run("fetch", "--shards", "3", "--mib", "1", "--work", str(tmp_path))
@@ -44,6 +47,7 @@ def test_fetch_compares_kboot_with_every_tool_there_is(tmp_path: Path) -> None:
     assert [] == list(tmp_path.iterdir())
 
 
+@NEEDS_NGINX
 def test_a_tool_that_is_missing_is_named(tmp_path: Path) -> None:
     """Without curl and aria2c their ratios are left out, and the others are measured."""
     tools = tmp_path / "bin"
@@ -57,6 +61,7 @@ def test_a_tool_that_is_missing_is_named(tmp_path: Path) -> None:
     assert "vs_hf_download_then_verify" in document["ratios"]
 
 
+@NEEDS_NGINX
 def test_startup_boots_a_prepared_node_without_a_request(tmp_path: Path) -> None:
     """The figures are there; a boot of a prepared node that asked the network would have failed the benchmark."""
     document = run("startup", "--work", str(tmp_path))
@@ -80,3 +85,23 @@ def test_a_benchmark_that_is_ended_leaves_nothing(tmp_path: Path) -> None:
     assert 143 == status
     assert nginx and not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in nginx)
     assert [served] == list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_pin_compares_default_threads_with_the_plans(tmp_path: Path) -> None:
+    """Two workers: the ratio and both sides of it are there, and the plan gave them threads that fit the machine."""
+    document = run("pin", "--workers", "2", "--work", str(tmp_path))
+    figures = document["figures"]
+
+    assert document["ratios"]["default_over_kboot"] > 0
+    assert {"plan_256_cpus_8_gpus_ms", "default_context_switches", "kboot_context_switches"} <= set(figures)
+    assert (2, True) == (figures["workers"], 1 <= figures["share_threads"] <= figures["cpus"])
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_pin_without_a_compiler_measures_the_planning_alone(tmp_path: Path) -> None:
+    """What cannot run is named with its reason."""
+    document = run("pin", path=str(tmp_path))
+
+    assert {"default_over_kboot": "gcc not installed"} == document["left_out"]
+    assert ["plan_256_cpus_8_gpus_ms"] == list(document["figures"])
