@@ -38,7 +38,7 @@ from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes
 from kboot.plan.fit_node import disk_does_not_fit, first_that_fits, fit_disk
-from kboot.plan.layout import matching_layouts
+from kboot.plan.layout import matching_layouts, of_nodes
 from kboot.plan.make import PlanAsk, choose, choose_phases, make_plan, with_handoff
 from kboot.plan.types import Phase, PhaseName, Plan, WriteHandoff
 from kboot.profile.load import load_node_classes
@@ -61,6 +61,7 @@ class BootOptions:
 
     serve: start the engine and wait until it answers. exit_when_ready: stop it again then (a smoke test).
     offline: ask no source. only, skip: phases. gpu: plan for this class in place of the node's.
+    nodes: only a layout of so many. node_rank, head_address: this node's place in it, and where node 0 is.
     token_file: Hub token of the node's configuration; empty = the environment's.
     """
 
@@ -70,6 +71,7 @@ class BootOptions:
     skip: frozenset[PhaseName] = frozenset()
     only: frozenset[PhaseName] = frozenset()
     gpu: str | None = None
+    nodes: int | None = None
     node_rank: int = 0
     head_address: str = "127.0.0.1"
     token_file: str = ""
@@ -102,7 +104,7 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
         store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit)
         facts = reading.result()
     classes = load_node_classes(paths)
-    layouts = matching_layouts(profile, facts, classes, options.gpu)
+    layouts = of_nodes(matching_layouts(profile, facts, classes, options.gpu), options.nodes, options.node_rank)
     model, unread = model_for(layouts, checkpoint.listing, store, sources)
     layout, passed_over = first_that_fits(facts, layouts, checkpoint, classes, model)
     facts = _with_engine(facts, layout, host)

@@ -187,12 +187,21 @@ class TestVllm:
         assert ["--data-parallel-size=4"] == [w for w in argv if w.startswith("--data-parallel-size")]
         assert 1 == argv.count("--port")
 
+    @pytest.mark.parametrize("args", [("--enable-eplb",), ("--no-enable-ep-weight-filter",)], ids=" ".join)
+    def test_the_weight_filter_gives_way(self, args: tuple[str, ...]) -> None:
+        """Experts that move between ranks must all be read; a profile may say no."""
+        argv = launch("vllm", b300.layout("vllm", args=args)).argv
+
+        assert "--enable-ep-weight-filter" not in argv
+        assert "--enable-expert-parallel" in argv
+
     def test_data_parallel_over_nodes(self) -> None:
         """32 engines on 4 nodes: the first node answers, the others are headless and know their first rank."""
         asked = b300.layout("vllm", nodes=4, parallel=ParallelAsk(data=32, expert=True), args=())
         head, third = (launch("vllm", asked, b300.launch_ask(asked, node_rank=rank)) for rank in (0, 2))
 
-        shared = "--data-parallel-size 32 --enable-expert-parallel --data-parallel-size-local 8"
+        shared = "--data-parallel-size 32 --enable-expert-parallel --enable-ep-weight-filter"
+        shared += " --data-parallel-size-local 8"
         shared += " --data-parallel-address 10.0.0.1 --data-parallel-rpc-port 29550"
         assert f"{shared} --numa-bind" in " ".join(head.argv)
         assert f"{shared} --data-parallel-start-rank 16 --headless --numa-bind" in " ".join(third.argv)

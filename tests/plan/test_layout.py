@@ -11,7 +11,7 @@ import pytest
 from kboot.errors import DoesNotFit, ExitStatus, FactMissing, UsageError
 from kboot.facts.types import Gpu, GpuFacts, NodeFacts
 from kboot.host.paths import Paths
-from kboot.plan.layout import choose_layout, chosen_gpus, class_of
+from kboot.plan.layout import choose_layout, chosen_gpus, class_of, matching_layouts, of_nodes
 from kboot.profile.load import load_node_classes, load_profile
 from kboot.profile.types import LayoutAsk, Profile
 
@@ -130,3 +130,17 @@ def test_gpus_that_are_hidden_do_not_count() -> None:
     with pytest.raises(DoesNotFit, match=r"2x NVIDIA B300 SXM6 AC \(of 8; CUDA_VISIBLE_DEVICES=6,2\)"):
         choose_layout(K3, some, CLASSES)
     assert [6, 2] == [g.index for g in chosen_gpus(some, K3.layout[0], CLASSES)]
+
+
+def test_layouts_of_so_many_nodes() -> None:
+    """`--nodes 4 --rank 2` means a layout of four nodes; a rank that none has is a usage error, not another layout."""
+    layouts = matching_layouts(K3, node(), CLASSES, "H100")
+
+    assert ["32x-h100", "32x-h100-tp8-pp4"] == [a.name for a in of_nodes(layouts, 4, 2)]
+    assert layouts == of_nodes(layouts, None, 0)
+    with pytest.raises(UsageError, match="no layout for these GPUs has 2 nodes"):
+        of_nodes(layouts, 2, 0)
+    with pytest.raises(UsageError, match="no layout for these GPUs has a node of rank 4 among 4"):
+        of_nodes(layouts, 4, 4)
+    with pytest.raises(UsageError, match="no layout for these GPUs has a node of rank 7"):
+        of_nodes(layouts, None, 7)

@@ -40,13 +40,17 @@ PLAN_STATUSES = (
     examples=(
         ("kboot plan --profile demo", "every change boot would make, with its reason"),
         ("kboot plan --profile demo -v --json", "the same for a program"),
+        ("kboot plan --profile kimi-k3 --nodes 4 --rank 2", "the command line of the third of four nodes"),
     ),
     statuses=((ExitStatus.DONE, "shown, also when there is nothing to do"), *PLAN_STATUSES),
 )
 @click.option("--serve", is_flag=True, help="Plan the start of the engine as well.")
 @click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
 @click.option("--gpu", metavar="CLASS", help="Plan for this class of GPU, e.g. B300, in place of the node's.")
-@click.option("--node-rank", type=click.IntRange(0), default=0, metavar="N", help="This node's place in the layout.")
+@click.option("--nodes", type=click.IntRange(1), metavar="N", help="Only a layout of so many nodes.")
+@click.option(
+    "--node-rank", "--rank", type=click.IntRange(0), default=0, metavar="N", help="This node's place in the layout."
+)
 @click.option("--head-address", default="127.0.0.1", metavar="HOST", help="Where node 0 of the layout is.")
 @profile_options
 @common_options
@@ -56,6 +60,7 @@ def command(
     serve: bool,
     offline: bool,
     gpu: str | None,
+    nodes: int | None,
     node_rank: int,
     head_address: str,
 ) -> None:
@@ -63,7 +68,9 @@ def command(
     from kboot.boot import BootOptions
 
     node = open_node(common)
-    options = BootOptions(serve=serve, offline=offline, gpu=gpu, node_rank=node_rank, head_address=head_address)
+    options = BootOptions(
+        serve=serve, offline=offline, gpu=gpu, nodes=nodes, node_rank=node_rank, head_address=head_address
+    )
     show_plan(common, node, make(common, asked, node, options))
 
 

@@ -162,8 +162,8 @@ def with_layout(settings: Iterable[Setting], layout: LayoutAsk) -> tuple[Setting
 
 
 def without_asked(flags: Iterable[Setting], args: Sequence[str]) -> tuple[Setting, ...]:
-    """Return the flags that the profile's own arguments do not give already."""
-    asked = {arg.partition("=")[0] for arg in args if arg.startswith("-")}
+    """Return the flags that the profile's own arguments neither give nor negate."""
+    asked = {arg.partition("=")[0].replace("--no-", "--", 1) for arg in args if arg.startswith("-")}
     return tuple(f for f in flags if f.name not in asked)
 
 

@@ -16,6 +16,8 @@ _RPC_PORT = "29550"
 _MASTER_PORT = "29501"
 _READY_TIMEOUT_S = "7200"  # hashed into the cache key by vLLM, so never other than this
 
+_BALANCES = frozenset({"--enable-eplb", "--eplb-config"})  # experts move between ranks: all must be read
+
 PHASES: tuple[EnginePhase, ...] = (
     EnginePhase("front end", "", r"Started DP Coordinator process|Initializing a V1 LLM engine"),
     EnginePhase("engine cores", r"Started DP Coordinator process", r"Initializing a V1 LLM engine"),
@@ -135,6 +137,8 @@ def _parallel_flags(ask: LaunchAsk) -> tuple[Setting, ...]:
     flags = tuple(Setting(name, str(degree), reason) for name, degree in degrees if degree > 1)
     if parallel.expert:
         flags += (Setting("--enable-expert-parallel", "", f"{reason}: experts are spread over all ranks"),)
+        if not any(arg.partition("=")[0] in _BALANCES for arg in layout.args):
+            flags += (Setting("--enable-ep-weight-filter", "", "a rank reads its own experts only; hashed, so always"),)
     if layout.nodes > 1:
         flags += _node_flags(ask)
     return flags

@@ -47,6 +47,26 @@ def matching_layouts(
     raise _no_layout(profile, facts.gpu)
 
 
+def of_nodes(layouts: Sequence[LayoutAsk], nodes: int | None, node_rank: int) -> tuple[LayoutAsk, ...]:
+    """Return the layouts of so many nodes in which there is a node of that rank.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = tuple(a for a in layouts if nodes in (None, a.nodes) and node_rank < a.nodes)
+    if found:
+        return found
+    asked = f"{nodes} nodes" if nodes is not None else f"a node of rank {node_rank}"
+    if nodes is not None and any(a.nodes == nodes for a in layouts):
+        asked = f"a node of rank {node_rank} among {nodes}"
+    raise UsageError(
+        "no-layout-of-nodes",
+        f"no layout for these GPUs has {asked}",
+        where=tuple(wants_words(layout) for layout in layouts),
+        hint="ranks begin at 0",
+    )
+
+
 def class_of(product: str, node_classes: Sequence[NodeClass]) -> NodeClass | None:
     """Return the class whose `match` the product name contains; the longest one where several do."""
     fits = [(len(m), c.gpu, c) for c in node_classes for m in c.match if m.lower() in product.lower()]

@@ -12,6 +12,7 @@ from kboot.plan.cache import plan_cache
 from kboot.plan.cache_damage import plan_quarantine, scan_warnings
 from kboot.plan.cache_stable import key_troubles, refuse_unstable
 from kboot.plan.fetch import plan_bytes
+from kboot.plan.flags import flag_warnings
 from kboot.plan.layout import chosen_gpus
 from kboot.plan.placement import binding_notes, place, workers_on_node
 from kboot.plan.tune import plan_tune
@@ -47,7 +48,7 @@ def make_plan(
 
     Raises:
         FactMissing: a fact that the launch needs is a Gap.
-        ProfileError: a setting would make the engine's caches miss at every boot.
+        ProfileError: a setting would make the engine's caches miss at every boot, or the engine would refuse it.
     """
     placement = place(facts, workers_on_node(layout), profile.cpu, chosen_gpus(facts, layout, ask.classes) or None)
     key = engine.cache_key(facts, profile, layout, checkpoint.listing.commit)
@@ -57,6 +58,7 @@ def make_plan(
         profile,
         LaunchAsk(layout, ask.model_path, cache_dir, placement, ask.node_rank, ask.head_address),
     )
+    refused = flag_warnings(facts.engine, layout, launch)
     unstable = (*_stability(facts, profile, launch, layout, ask, cache_dir), *scan_warnings(facts.caches, key))
     notes = (*placement.notes, *binding_notes(facts, layout, placement))
     tune, tune_note, tune_warnings = _tune(facts, profile, ask)
@@ -79,7 +81,7 @@ def make_plan(
         model_path=ask.model_path,
         launch=launch,
         phases=phases,
-        warnings=(*tune_warnings, *unstable, *notes, *differs_from_published(checkpoint, profile)),
+        warnings=(*tune_warnings, *refused, *unstable, *notes, *differs_from_published(checkpoint, profile)),
         gaps=facts.gaps,
     )
 
