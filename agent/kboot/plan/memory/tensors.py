@@ -79,7 +79,7 @@ class HeaderNotValid(ValueError):
 
 # Each entry as every known writer prints it: name, dtype and shape, offsets. What differs is left to the JSON parser.
 _ENTRY = re.compile(
-    rb'"([^"\\]+)":\{"dtype":"(\w+","shape":\[[\d,]*)\],"data_offsets":\[(\d+,\d+)\]\}',
+    rb'(?<=[{,])"([^"\\]+)":\{"dtype":"(\w+","shape":\[[\d,]*)\],"data_offsets":\[(\d+,\d+)\]\}',
 )
 _Entry = tuple[bytes, bytes, bytes]
 
