@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kboot.apply.tend import Tender
 from kboot.boot import BootOptions, boot
 from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
 from kboot.events import Emit, Notice
@@ -305,6 +306,8 @@ def run_daemon(
     make_dirs(paths.runtime)
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
         inbox = Inbox(paths.socket)
+        tender = Tender(host, paths, emit)
+        tender.begin()
         try:
             return Daemon(
                 profile_name=profile_name,
@@ -316,4 +319,5 @@ def run_daemon(
                 timing=timing or Timing(),
             ).serve()
         finally:
+            tender.end()
             inbox.close()

@@ -106,6 +106,29 @@ def test_the_engine_cannot_change_what_was_verified(new_box: NewBox) -> None:
     assert 0 != as_engine("echo x >> /run/kboot/handoff.json")
 
 
+def test_the_daemon_pins_workers_of_another_user_and_proves_each(new_box: NewBox) -> None:
+    """Workers that somebody let run anywhere are put back when the daemon looks, and status shows each as planned."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    wait_for_record(box)
+    wait_for_answer(box)
+    allowed = box.run("sh", "-c", "grep Cpus_allowed_list /proc/1/status").stdout.split()[1]
+    if allowed == "0":
+        pytest.skip("needs two CPUs")
+    free = 'for pid in $(pgrep -u kboot -f "^VLLM::Worker"); do taskset -a -p -c "$1" "$pid"; done'
+    assert 0 == box.run("sh", "-c", free, "sh", allowed).returncode
+    box.systemctl("restart", "kboot")
+    for _ in range(60):
+        if "workers are as planned" in box.journal("kboot"):
+            break
+        box.run("sleep", "1")
+    workers = json.loads(box.run("kboot", "status", "--json").stdout)["workers"]
+
+    assert "threads are kept to CPUs" in box.journal("kboot")
+    assert [(0, 0), (1, 0)] == [(w["worker"], w["stray_tasks"]) for w in workers]
+
+
 def test_the_engine_restarts_without_verifying_again(new_box: NewBox) -> None:
     """With the Hub gone, `systemctl restart kboot-engine` serves again, and kboot.service did nothing for it."""
     box = node(new_box)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kboot.report.saved import RunningBoot
     from kboot.report.types import BootReport, WorkerCheck
 
-ENGINE_UNIT = "kboot-engine.service"
-
 _TIMEOUT_S = 3.0
 _GOOD = frozenset({"ready", "done", "running", "serving", "preparing", "waiting", "none"})
 
@@ -68,6 +66,7 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
     """Return the document with the workers of the engine that serves, as they are now, or were when it answered."""
     from kboot.apply.handoff import read_handoff
     from kboot.apply.pin import live_workers
+    from kboot.apply.tend import ENGINE_UNIT
     from kboot.facts.process import Scope, Tree, Unit
     from kboot.report.render_json import workers_json
     from kboot.report.saved import read_boot

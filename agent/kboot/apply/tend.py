@@ -1,0 +1,126 @@
+"""Looks after the workers of the engine's service from its start until it answers, at every start of it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+
+from kboot.apply.handoff import read_handoff
+from kboot.apply.pin_watch import PinWatch
+from kboot.checks.words import count
+from kboot.errors import KbootError
+from kboot.events import Emit, Notice
+from kboot.facts.process import Scope, Unit, pids_of
+from kboot.handoff import HandoffRecord
+from kboot.host.clock import monotonic_s
+from kboot.host.http import ask
+from kboot.host.paths import Paths
+from kboot.host.types import Host
+from kboot.report.saved import process_mark, read_boot, save_report
+from kboot.report.types import WorkerCheck
+
+ENGINE_UNIT = "kboot-engine.service"
+
+_ASK_S = 5.0
+_WITHOUT_HTTP_S = 600.0  # a rank that answers nobody is taken to have loaded by then
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """starting_s: between looks while an engine starts or none runs. serving_s: while one serves."""
+
+    starting_s: float = 5.0
+    serving_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start of the engine. process: what tells its first process from any other."""
+
+    process: tuple[int, str]
+    since_s: float
+    record: HandoffRecord
+    watch: PinWatch
+
+
+class Tender:
+    """Runs in a thread of its own beside the daemon, which it never keeps waiting."""
+
+    def __init__(
+        self, host: Host, paths: Paths, emit: Emit, scope: Scope | None = None, pace: Pace | None = None
+    ) -> None:
+        self._host, self._paths, self._emit = host, paths, emit
+        self._scope, self._pace = scope or Unit(ENGINE_UNIT), pace or Pace()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tend", daemon=True)
+        self._start: _Start | None = None
+        self._served: tuple[int, str] | None = None
+
+    def begin(self) -> None:
+        """Look after every start of the engine from now on."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop looking; masks stay as they are."""
+        self._stop.set()
+        self._thread.join(_ASK_S)
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pace.serving_s if self._served else self._pace.starting_s):
+            self.look()
+        if self._start is not None:
+            self._start.watch.end()
+
+    def look(self) -> None:
+        """See whether the engine runs; begin with a new start of it, end with one that answers."""
+        process = self._first_process()
+        if process is not None and process == self._served:
+            return
+        self._served = None
+        if self._start is not None and self._start.process != process:
+            self._start.watch.end()
+            self._start = None
+        if process is not None and self._start is None:
+            self._start = self._begun(process)
+        if self._start is not None and self._answers(self._start):
+            self._prove(self._start)
+
+    def _first_process(self) -> tuple[int, str] | None:
+        pids = pids_of(self._host, self._scope)
+        pid, mark = process_mark(self._host, pids[0]) if pids else (0, "")
+        return (pid, mark) if pid else None
+
+    def _begun(self, process: tuple[int, str]) -> _Start | None:
+        try:
+            record = read_handoff(self._paths)
+        except KbootError as exc:
+            self._emit(Notice("workers.unplanned", f"the engine runs, and its plan cannot be read: {exc.message}"))
+            self._served = process  # nothing can be done for this start
+            return None
+        watch = PinWatch(record.workers, record.worker_titles, dict(record.env), self._host, self._emit)
+        watch.begin(self._scope)
+        return _Start(process, monotonic_s(), record, watch)
+
+    def _answers(self, start: _Start) -> bool:
+        if start.record.health_url is None:
+            return monotonic_s() - start.since_s > _WITHOUT_HTTP_S
+        return ask(start.record.health_url, _ASK_S).ok
+
+    def _prove(self, start: _Start) -> None:
+        checks = start.watch.settle({})
+        self._start, self._served = None, start.process
+        for finding in (finding for check in checks for finding in check.findings):
+            self._emit(Notice("worker.off_plan", finding))
+        as_planned = sum(not check.findings for check in checks)
+        self._emit(Notice("workers.proven", f"{as_planned} of {count(len(checks), 'worker')} are as planned"))
+        self._keep(checks)
+
+    def _keep(self, checks: tuple[WorkerCheck, ...]) -> None:
+        """Put what was found into the report of the boot that prepared this."""
+        report = read_boot(self._paths)
+        if report is None:
+            return
+        try:
+            save_report(replace(report, workers=checks), self._paths)
+        except KbootError as exc:
+            self._emit(Notice("workers.not_recorded", f"{exc.code}: {exc.message}"))

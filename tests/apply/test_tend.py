@@ -1,0 +1,122 @@
+"""The engine's service, looked after by the daemon at every start of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from fakes.workers import running
+from kboot.apply.handoff import write_handoff
+from kboot.apply.tend import Tender
+from kboot.engines.vllm import WORKER_TITLES
+from kboot.events import Event, Notice
+from kboot.facts.process import Tree
+from kboot.handoff import HandoffRecord, WorkerPlan
+from kboot.host.paths import Paths
+from kboot.host.real import RealHost
+from kboot.plan.types import WriteHandoff
+from kboot.report.saved import load_reports, read_boot, save_report
+from kboot.report.types import BootReport
+
+CPUS = tuple(sorted(os.sched_getaffinity(0)))[:2]
+REPORT = BootReport("b", "p", "c" * 40, "done", 1.0, 2.0, None, None, "full", "", "key", (), (), (), None)
+
+pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
+
+
+class Health(BaseHTTPRequestHandler):
+    """Answers 503 until told otherwise."""
+
+    status = 503
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def health() -> Iterator[tuple[str, type[Health]]]:
+    """Serve an engine's health; yield its URL and what to set."""
+    kind = type("OwnHealth", (Health,), {})
+    with HTTPServer(("127.0.0.1", 0), kind) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/health", kind
+        server.shutdown()
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    return Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+
+
+def prepare(paths: Paths, url: str) -> None:
+    """Leave the record and the report of a boot that planned two workers, a CPU each."""
+    record = HandoffRecord(
+        boot_id="b", profile="p", profile_digest="", repo="o/m", commit="c" * 40, manifest_digest="",
+        verify_mode="full", verified_unix_s=1.0, verify_claim="", model_path="/m", files=(), engine="vllm",
+        argv=("/v",), env=(("OMP_NUM_THREADS", "1"),), unset=(), cpus=CPUS, memory_node=None,
+        workers=(WorkerPlan(0, None, CPUS[:1], 1, None), WorkerPlan(1, None, CPUS[1:], 1, None)),
+        worker_titles=WORKER_TITLES, cache_key="key", cache_dir="/k", served_name="m", health_url=url, models_url=None,
+        completion_url=None, ready_timeout_s=60, kboot_version="0", created_unix_s=1.0,
+    )  # fmt: skip
+    assert write_handoff(WriteHandoff("test"), record, paths).error is None
+    save_report(REPORT, paths)
+
+
+def notices(seen: list[Event]) -> list[str]:
+    return [event.event for event in seen if isinstance(event, Notice)]
+
+
+def test_workers_are_proven_when_the_engine_answers_and_again_after_a_restart(paths: Paths) -> None:
+    """Nothing is said before health is good; then every worker is on its CPUs, and the boot's report has them."""
+    seen: list[Event] = []
+    with health() as (url, answers):
+        prepare(paths, url)
+        for start in (1, 2):
+            answers.status = 503
+            with running("VLLM::Worker_DP0=3", "VLLM::Worker_DP1=3") as engine:
+                tender = Tender(RealHost(), paths, seen.append, Tree(engine.pid))
+                tender.look()
+                assert [] == [word for word in notices(seen) if word == "workers.proven"][start - 1 :]
+                answers.status = 200
+                tender.look()
+                before = len(seen)
+                tender.look()
+
+                assert before == len(seen)
+                assert start == notices(seen).count("workers.proven")
+                report = read_boot(paths)
+                assert report is not None
+                assert [CPUS[:1], CPUS[1:]] == [check.found_cpus for check in report.workers]
+                assert [()] * 2 == [check.findings for check in report.workers]
+    assert 1 == len(load_reports(paths, 10))
+
+
+def test_an_engine_that_nobody_planned_is_left_alone(paths: Paths) -> None:
+    """No hand-off record: said once, nothing is pinned."""
+    seen: list[Event] = []
+    with running("VLLM::Worker_DP0=2") as engine:
+        tender = Tender(RealHost(), paths, seen.append, Tree(engine.pid))
+        tender.look()
+        tender.look()
+
+        assert ["workers.unplanned"] == notices(seen)
+        assert set(os.sched_getaffinity(0)) == set(os.sched_getaffinity(engine.pid))
+
+
+def test_a_tender_can_be_ended_at_any_time(paths: Paths) -> None:
+    """With no engine at all it waits, and ends at once."""
+    tender = Tender(RealHost(), paths, lambda _event: None, Tree(os.getpid()))
+    tender.begin()
+    tender.end()
+
+    assert "tend" not in {thread.name for thread in threading.enumerate()}
