@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fakes.nvml.build_nvml import build, environment
 from fakes.workers import running
 from kboot.apply.pin import (
     Found,
@@ -30,6 +32,7 @@ from kboot.events import Event, Notice
 from kboot.facts.process import Tree, Unit, pids_of, read_process
 from kboot.handoff import WorkerPlan
 from kboot.host.clock import sleep_s
+from kboot.host.nvml import ask_nvml
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
 from kboot.host.tasks import pin_myself, pin_task
@@ -327,3 +330,16 @@ def test_the_share_is_what_the_environment_gives() -> None:
 def test_a_process_that_is_gone_is_none(tmp_path: Path) -> None:
     """It may end between being listed and being read."""
     assert read_process(RecordedHost(tmp_path), 77) is None
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_workers_are_found_through_the_real_binding(tmp_path: Path) -> None:
+    """nvidia-ml-py, a libnvidia-ml.so.1, real processes: GPU 0 is worked on by the process that calls itself DP1."""
+    with running("VLLM::Worker_DP0=2", "VLLM::Worker_DP1=2") as engine:
+        what = of(plan(0, *CPUS, gpu=0), plan(1, *CPUS, gpu=1), leader=engine.pid)
+        by_title = find_workers(what, HOST, {})
+        gpus = [f"name=NVIDIA H200;uuid=GPU-{n};bus=00000000:{n}6:00.0;pid={by_title[1 - n].pid}" for n in (0, 1)]
+        env = environment(build(tmp_path), tmp_path / "conf", "driver=580.1;library=13.580.1", gpus)
+        found = find_workers(what, HOST, ask_nvml(60, env))
+
+    assert {0: Found(by_title[1].pid, "nvml"), 1: Found(by_title[0].pid, "nvml")} == found

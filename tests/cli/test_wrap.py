@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cli_run import Kboot
 
-from kboot.cli.wrap import find_program, settings, visible_gpus
+from kboot.cli.wrap import binding, find_program, marks, settings, visible_gpus
 from kboot.engines.types import CpuPlacement, WorkerShare
 from kboot.errors import ActionFailed
 from kboot.facts.types import Gpu, GpuFacts
@@ -46,6 +47,22 @@ def test_downloaded_models_stay_where_they_were() -> None:
     assert "/home/x/.cache/huggingface" == values({"HOME": "/home/x"})["HF_HOME"]
     assert "/x/huggingface" == values({"HOME": "/home/x"} | {"XDG_CACHE_HOME": "/x"})["HF_HOME"]
     assert "HF_HOME" not in values({"HF_HOME": "/models"})
+
+
+def test_the_whole_command_is_kept_to_its_own_cpus() -> None:
+    """One worker is pinned to its part; several get theirs and the front ends', without what others have."""
+    two = CpuPlacement((SHARE, replace(SHARE, worker=1, cpus=(4, 5, 6, 7))), (8,), ())
+
+    assert (0, 1, 2, 3) == binding(CpuPlacement((SHARE,), (8,), ()), range(9))
+    assert tuple(range(9)) == binding(two, range(16))
+    assert () == binding(two, range(9))
+
+
+def test_vllm_is_told_to_serve_with_one_thread() -> None:
+    """The mark is for command lines that start vLLM, whatever they are called by."""
+    assert ["VLLM_OMP_NUM_THREADS_SET_BY_VLLM"] == [s.name for s in marks(("/opt/bin/vllm", "serve"))]
+    assert 1 == len(marks(("/usr/bin/python3", "-m", "vllm.entrypoints.cli.main", "serve")))
+    assert () == marks(("/usr/bin/python3", "-m", "sglang.launch_server"))
 
 
 def test_one_worker_for_each_gpu_the_command_may_see() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kboot.facts.types import Gpu, GpuFacts, NodeFacts
+from kboot.facts.visible import usable_gpus
 from kboot.profile.types import LayoutAsk, Profile
 
 _WITHOUT_GPU = ("command", "demo")
@@ -16,8 +17,8 @@ def is_class(product: str, gpu_class: str) -> bool:
 
 
 def gpus_for(gpu: GpuFacts, layout: LayoutAsk) -> tuple[Gpu, ...]:
-    """Return the GPUs of a layout's class, by index."""
-    return tuple(sorted((g for g in gpu.gpus if is_class(g.name, layout.gpu)), key=lambda g: g.index))
+    """Return the GPUs of a layout's class that may be used."""
+    return tuple(g for g in usable_gpus(gpu) if is_class(g.name, layout.gpu))
 
 
 def layout_for(gpu: GpuFacts, profile: Profile) -> LayoutAsk | None:

@@ -63,22 +63,40 @@ def wrap(common: Common, asked: Asked, node: Node, words: Sequence[str], workers
 
 
 def plan_wrap(argv: tuple[str, ...], facts: NodeFacts, ask: CpuAsk, workers: int, node: Node) -> Wrapped:
-    """Return the start of a command line on this node; one worker is pinned here, several divide it themselves."""
+    """Return the start of a command line on this node.
+
+    The command gets the CPUs of its workers and of front ends: one worker is pinned by that, several divide them, and
+    what belongs to other engines of the node is left out.
+    """
     from kboot.plan.placement import place
 
     placement = place(facts, workers, ask)
     key = _key(Path(argv[0]).name, facts, workers)
     cache_dir = str(node.paths.cache / key.name)
-    pinned = ask.pin and len(placement.workers) == 1
+    nodes = {w.memory_node for w in placement.workers}
     return Wrapped(
         argv=argv,
-        env=settings(placement, cache_dir, node.env),
-        cpus=placement.workers[0].cpus if pinned else (),
-        memory_node=placement.workers[0].memory_node if pinned else None,
+        env=(*settings(placement, cache_dir, node.env), *marks(argv)),
+        cpus=binding(placement, facts.cpu.allowed) if ask.pin else (),
+        memory_node=nodes.pop() if ask.pin and len(nodes) == 1 else None,
         key=key,
         cache_dir=cache_dir,
         notes=placement.notes,
     )
+
+
+def binding(placement: CpuPlacement, allowed: Sequence[int]) -> tuple[int, ...]:
+    """Return the CPUs for the whole command; empty where they are all that this process may use anyway."""
+    workers = {cpu for worker in placement.workers for cpu in worker.cpus}
+    cpus = workers if len(placement.workers) == 1 else workers | set(placement.housekeeping)
+    return () if cpus >= set(allowed) else tuple(sorted(cpus))
+
+
+def marks(argv: Sequence[str]) -> tuple[Setting, ...]:
+    """Return what vLLM, if this starts it, must know of the threads it is given."""
+    from kboot.engines.vllm import SHARE_MARK
+
+    return (SHARE_MARK,) if any("vllm" in word for word in argv) else ()
 
 
 def settings(placement: CpuPlacement, cache_dir: str, env: Mapping[str, str]) -> tuple[Setting, ...]:

@@ -79,6 +79,9 @@ THREADS: tuple[str, ...] = (
     r"OMP_NUM_THREADS=\d+ is set; leaving Torch threads at (?P<threads>\d+)",
 )
 
+# Since 0.28 this makes vLLM keep the share while it loads and drop to one thread to serve (vllm#49919).
+SHARE_MARK = Setting("VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "1", "keep the share for loading only, serve with 1 thread")
+
 WORKER_TITLES: tuple[str, ...] = (
     r"^VLLM::Worker(?:_[A-Z]+\d+)*\s*$",
     r"^VLLM::EngineCore\s*$",  # nothing is parallel: the engine core is the worker
@@ -189,13 +192,11 @@ def _numa_flags(facts: NodeFacts, placement: CpuPlacement, number: tuple[int, ..
 
 def _env(facts: NodeFacts, ask: LaunchAsk, number: tuple[int, ...]) -> tuple[Setting, ...]:
     cache = ask.cache_dir
-    # Since 0.28 this mark makes vLLM keep the share while it loads and drop to one thread to serve (vllm#49919).
-    mark = (Setting("VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "1", "keep the share for loading only, serve with 1 thread"),)
     # Entries other than numbers are understood since 0.24 (vllm#45026); before, a UUID ended in a ValueError.
     uuids = number >= (0, 24)
     return (
         *common.thread_settings(ask.placement),
-        *(mark if number >= (0, 28) else ()),
+        *((SHARE_MARK,) if number >= (0, 28) else ()),
         *common.cache_settings(cache),
         Setting("VLLM_CACHE_ROOT", f"{cache}/vllm", "torch.compile, startup plan, model info"),
         Setting("VLLM_CONFIG_ROOT", f"{cache}/vllm-config", "nothing in $HOME"),
