@@ -11,6 +11,7 @@ from kboot.errors import KbootError
 from kboot.events import Event, Notice
 from kboot.host.files import identity
 from kboot.store.ledger import Ledger, Mark, MarkReader, Row
+from kboot.store.verifier import NO_PREFIXES, RANGE_BYTES, Prefixes
 
 MARK = Mark("uuid-1", "2049", "77", 10, 1_000, 2_000)
 ROW = Row("a/b", "f" * 64, "c" * 40, "model.safetensors", "f" * 64, MARK, "fetch", 1_764_500_000.25, "hub")
@@ -212,3 +213,38 @@ def test_a_change_with_mtime_put_back_is_noticed(tamper, tmp_path: Path) -> None
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     assert not mark.same_file(MarkReader().mark(path, identity(path)))
+
+
+def test_what_beginnings_hash_to_belongs_to_the_content(tmp_path: Path) -> None:
+    """Kept by blob id alone: it is read again by another process, in the order it was written."""
+    known = Prefixes(RANGE_BYTES, (b"a" * 32, b"b" * 32))
+    ledger, _ = open_ledger(tmp_path)
+    assert NO_PREFIXES == ledger.prefixes(ROW.name)
+    ledger.keep_prefixes(ROW.name, known)
+
+    other, _ = open_ledger(tmp_path)
+    assert known == other.prefixes(ROW.name)
+    assert NO_PREFIXES == other.prefixes("0" * 64)
+
+
+def test_beginnings_in_other_steps_are_not_read(tmp_path: Path) -> None:
+    """A kboot with another range size wrote them: they would be compared with the wrong ranges."""
+    ledger, _ = open_ledger(tmp_path)
+    ledger.keep_prefixes(ROW.name, Prefixes(4096, (b"a" * 32,)))
+
+    assert NO_PREFIXES == ledger.prefixes(ROW.name)
+
+
+def test_a_ledger_of_an_earlier_kboot_goes_on_counting(tmp_path: Path) -> None:
+    """One without the table of beginnings gets it when it is opened, and its rows stay."""
+    ledger, _ = open_ledger(tmp_path)
+    ledger.record([ROW])
+    ledger.close()
+    with sqlite3.connect(tmp_path / "ledger.db") as db:
+        db.execute("DROP TABLE prefix")
+    db.close()
+    again, told = open_ledger(tmp_path)
+    again.keep_prefixes(ROW.name, Prefixes(RANGE_BYTES, (b"a" * 32,)))
+
+    assert {ROW.name: ROW} == again.rows("a/b")
+    assert [] == told.names()

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kboot.store.ranges import Ranges, add, clip, gaps, prefix, total, union
+from kboot.store.ranges import Ranges, add, clip, gaps, prefix, subtract, total, union
 
 SIZE = 40
 pairs = st.tuples(st.integers(0, SIZE), st.integers(0, SIZE))
@@ -49,3 +49,14 @@ def test_union_clip_and_prefix_agree_with_sets(
     assert as_set(a) | as_set(b) == as_set(union(a, b))
     assert {n for n in as_set(a) if n < at} == as_set(clip(a, at))
     assert next(n for n in range(SIZE + 1) if n not in as_set(a)) == prefix(a)
+
+
+@given(st.lists(pairs, max_size=12), pairs)
+def test_subtracting_agrees_with_sets(steps: list[tuple[int, int]], less: tuple[int, int]) -> None:
+    """Exactly the bytes of the range go, and what stays is sorted, without empty ranges."""
+    start, end = min(less), max(less)
+    left = subtract(built(steps), start, end)
+
+    assert as_set(built(steps)) - set(range(start, end)) == as_set(left)
+    assert all(a < b for a, b in left)
+    assert list(left) == sorted(left)

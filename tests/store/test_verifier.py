@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import VerificationFailed
-from kboot.store.verifier import Verifier, prove, wanted_digest
+from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, WrongRange, first_difference, prove, wanted_digest
 
 CONTENT = b"the quick brown fox"
 LFS = RemoteFile(
@@ -82,3 +82,63 @@ def test_wanted_digest_names_its_kind() -> None:
     """A git file is wanted by blob id, an LFS file by sha256."""
     assert ("git blob sha1", GIT.blob_id) == wanted_digest(GIT)
     assert ("sha256", LFS.sha256) == wanted_digest(LFS)
+
+
+STEP = 4
+KNOWN = Prefixes(STEP, tuple(hashlib.sha256(CONTENT[:end]).digest() for end in range(STEP, len(CONTENT) + 1, STEP)))
+
+
+@given(st.lists(st.integers(0, len(CONTENT)), max_size=6))
+def test_the_beginnings_are_hashed_on_the_way(cuts: list[int]) -> None:
+    """However the bytes are cut, there is a digest after each whole range, and none for the rest."""
+    verifier = Verifier(LFS, Prefixes(STEP, ()))
+    for start, end in pairwise([0, *sorted(cuts), len(CONTENT)]):
+        verifier.feed(CONTENT[start:end])
+
+    assert KNOWN == verifier.prefixes
+    verifier.finish()
+
+
+@given(st.sets(st.integers(0, len(CONTENT) - 1), min_size=1), st.integers(1, 7))
+def test_wrong_ranges_are_told_one_by_one_and_mended(places: set[int], piece: int) -> None:
+    """Any bytes wrong, fed in any pieces: exactly their ranges are told, each once, and right bytes end it."""
+    content = bytearray(byte ^ (n in places) for n, byte in enumerate(CONTENT))
+    verifier, told = Verifier(LFS, KNOWN), []
+    while True:
+        try:
+            while (at := verifier.fed_bytes) < len(content):
+                verifier.feed(content[at : at + piece])
+            verifier.finish()
+            break
+        except WrongRange as exc:
+            told.append((exc.start, exc.end))
+            content[exc.start : exc.end] = CONTENT[exc.start : exc.end]
+
+    wanted = sorted({(n // STEP * STEP, min((n // STEP + 1) * STEP, len(CONTENT))) for n in places})
+    assert wanted == told
+    assert KNOWN == verifier.prefixes
+
+
+def test_what_is_known_proves_nothing() -> None:
+    """Wrong digests of the beginnings do not make wrong bytes right, and in doubt the whole decides."""
+    wrong = Prefixes(STEP, tuple(bytes(32) for _ in KNOWN.digests))
+    verifier = Verifier(LFS, wrong)
+    with pytest.raises(WrongRange):
+        verifier.feed(CONTENT)
+    verifier.doubt()
+    verifier.feed(CONTENT)
+    verifier.finish()
+
+    other = Verifier(LFS, KNOWN)
+    with pytest.raises(WrongRange):
+        other.feed(CONTENT.upper())
+
+
+@pytest.mark.parametrize(("at", "wanted"), [(0, (0, 4)), (3, (0, 4)), (7, (4, 8)), (16, (16, 19)), (18, (16, 19))])
+def test_the_place_of_a_difference_is_its_range(at: int, wanted: tuple[int, int]) -> None:
+    """The first range in which two contents differ, the rest after the last whole range included."""
+    verifier = Verifier(LFS, Prefixes(STEP, ()))
+    verifier.feed(CONTENT[:at] + b"!" + CONTENT[at + 1 :])
+
+    assert wanted == first_difference(KNOWN, verifier.prefixes, len(CONTENT))
+    assert first_difference(NO_PREFIXES, verifier.prefixes, len(CONTENT)) is None

@@ -151,7 +151,7 @@ class _Fetch:
         try:
             partial.sync()
             for action in job.actions:
-                self._store.admit(self._listing, action.file, job.part_path, job.source)
+                self._store.admit(self._listing, action.file, job.part_path, job.source, partial.prefixes)
             partial.forget()
         except KbootError as exc:
             job.error = exc

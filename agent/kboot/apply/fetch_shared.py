@@ -14,8 +14,9 @@ from kboot.host.clock import monotonic_s
 from kboot.sources.patience import LIMITED_S
 from kboot.store.hashing import hash_file
 from kboot.store.journal import journal_path
-from kboot.store.partial import PartialInUse, have_bytes
+from kboot.store.partial import Partial, PartialInUse, have_bytes
 from kboot.store.store import Store
+from kboot.store.verifier import Prefixes
 
 SILENT_S = LIMITED_S + 60.0
 """An owner without any sign of life for so long is not waited for; it may itself be waiting for a source till then."""
@@ -70,11 +71,25 @@ class Shared:
         file, listing, store = job.action.file, self._listing, self._store
         blob = store.blob_path(listing.repo, file.blob_id)
         try:
-            proven = hash_file(blob, file, buffer, lambda _: not self._stop.is_set())
+            store.record_hashed(listing, file, hash_file(blob, file, buffer, lambda _: not self._stop.is_set()))
         except VerificationFailed:
             return False
-        store.record(listing, file, store.mark_of(blob, proven), "full", "this disk")
         return True
+
+    def known(self, job: Job) -> Prefixes:
+        """Return what is known of the content's beginnings, from when it was proven on this node before."""
+        return self._store.ledger.prefixes(job.action.file.blob_id)
+
+    def build_on_copy(self, job: Job, partial: Partial) -> None:
+        """Put what a damaged copy of the file has into a partial that has nothing; the copy stays as it is.
+
+        Raises:
+            KbootError: the disk refuses.
+        """
+        if partial.written_bytes or self._store.look(self._listing.repo, job.action.file).state != "damaged":
+            return
+        blob = self._store.blob_path(self._listing.repo, job.action.file.blob_id)
+        partial.build_on(blob, lambda: not self._stop.is_set())
 
     def may_wait(self, job: Job, in_use: PartialInUse) -> bool:
         """Return whether the file's owner gets on; who it is, and how far it is, is told."""

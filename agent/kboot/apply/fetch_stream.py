@@ -15,6 +15,7 @@ from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.sources.types import Source
 from kboot.store.partial import Partial, PartialInUse
+from kboot.store.verifier import WrongRange
 
 BUFFER_BYTES = 1 << 20
 _PROGRESS_S = 0.25
@@ -86,12 +87,15 @@ class Stream:
         """Look at what an earlier run, another transport or another process made of a file."""
         try:
             brought_by = "" if self._shared.is_here(job) else self._brought_by(job)
-            partial = Partial(job.part_path, job.action.file)
+            known = self._shared.known(job)
+            partial = Partial(job.part_path, job.action.file, known)
             try:
                 if self._shared.becomes_here(job, self._buffer):
                     partial.discard()
                     self._take_over(job)
                     return
+                if known.digests:
+                    self._shared.build_on_copy(job, partial)
                 partial.reserve()
             except KbootError:
                 partial.close()
@@ -195,7 +199,12 @@ class Stream:
                     return  # a server may answer with less than the range: the next try asks for the rest
                 _some(n, claim)
                 job.used.add(source.name)
-                partial.write(buffer, n, claim.position)
+                if claim.start in job.mended:
+                    job.mended[claim.start] = source.name
+                try:
+                    partial.write(buffer, n, claim.position)
+                except WrongRange as exc:
+                    self._mend(job, partial, exc)
                 self._pool.advance(claim, n)
                 self._tell(job, partial)
                 self._throttle.pass_by(n)
@@ -211,6 +220,8 @@ class Stream:
         """Give the verdict on a file whose bytes are all here."""
         try:
             partial.prove(self._buffer)
+        except WrongRange as exc:
+            self._mend(job, partial, exc)
         except VerificationFailed as exc:
             self._judge(job, partial, exc)
         except KbootError as exc:
@@ -220,6 +231,20 @@ class Stream:
             job.source = ", ".join(sorted(job.used)) or "this disk"
             job.state = "proven"
             self._hand_over(job)
+
+    def _mend(self, job: Job, partial: Partial, wrong: WrongRange) -> None:
+        """Let a wrong range of a file be fetched again; the rest of it stays."""
+        path = job.action.file.path
+        if again_from := job.mended.get(wrong.start):
+            self._desk.wrong_bytes(job, again_from)
+        elif partial.found.reused_bytes:  # it may have been here
+            job.reused_bytes = max(0, job.reused_bytes - (wrong.end - wrong.start))
+        elif len(job.used) == 1:
+            self._desk.wrong_bytes(job, *job.used)
+        job.mended[wrong.start] = ""
+        text = f"{wrong.message}; they are fetched again"
+        self._emit(FileTrouble("fetch", path, wrong.code, text, final=False))
+        self._pool.reopen(job, wrong.start, wrong.end)
 
     def _judge(self, job: Job, partial: Partial, error: VerificationFailed) -> None:
         """Find who is to blame for wrong bytes: what was on the disk, one source, or nobody knows which."""

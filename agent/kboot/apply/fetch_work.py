@@ -29,8 +29,8 @@ class Job:
     """One content to fetch, for every file of the commit that has it.
 
     free: ranges that no stream has. cut: it is fetched in pieces. used: sources that delivered bytes of this try.
-    rounds: how often the whole content came and was wrong. spoiled: what is on the disk turned out to be wrong. The
-    pool's lock guards all that changes.
+    mended: where ranges that were wrong begin, and who delivered them since. rounds: how often the whole content came
+    and was wrong. spoiled: what is on the disk turned out to be wrong. The pool's lock guards all that changes.
     """
 
     actions: tuple[FetchFile, ...]
@@ -42,6 +42,7 @@ class Job:
     cut: bool = False
     cuttable: bool = True
     used: set[str] = field(default_factory=set)
+    mended: dict[int, str] = field(default_factory=dict)
     rounds: int = 0
     spoiled: VerificationFailed | None = None
     error: KbootError | None = None
@@ -137,6 +138,12 @@ class Pool:
         """Let nobody open a job for a while, because another process has it."""
         with self._changed:
             self._held.append((monotonic_s() + for_s, job))
+
+    def reopen(self, job: Job, start: int, end: int) -> None:
+        """Let streams receive a range of a job once more."""
+        with self._changed:
+            job.free = sorted([*job.free, (start, end)])
+            self._changed.notify_all()
 
     def again(self, job: Job) -> None:
         """Let streams receive a job from the start."""

@@ -94,12 +94,13 @@ class _Job:
     def _full(self, file: RemoteFile) -> Effect:
         blob = self.store.blob_path(self.listing.repo, file.blob_id)
         try:
-            proven = hash_file(blob, file, on_bytes=_progress(file, self.emit, self.stop))
+            known = self.store.ledger.prefixes(file.blob_id)
+            hashed = hash_file(blob, file, on_bytes=_progress(file, self.emit, self.stop), known=known)
         except VerificationFailed as exc:
             raise self._condemned(file, blob, exc) from exc
         if (problem := self._read_structure(file, blob)) is not None:
             raise _published_broken(file, problem)
-        self.store.record(self.listing, file, self.store.mark_of(blob, proven), "full", "this disk")
+        self.store.record_hashed(self.listing, file, hashed)
         return Effect(size_bytes=file.size_bytes, after="every byte hashed", source="this disk")
 
     def _quick(self, file: RemoteFile, local: LocalFile) -> Effect:

@@ -14,6 +14,7 @@ from kboot.host.os_errors import explain_os_error, explained
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE: blocks are taken, the length still says how far bytes were written
 _WAIT_BEFORE, _WRITE, _WAIT_AFTER = 1, 2, 4  # SYNC_FILE_RANGE_*
+_COPY_BYTES = 1 << 20
 _NOT_HERE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ESPIPE, errno.EPERM})
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -128,6 +129,26 @@ class BlockFile:
             raise explain_os_error(exc, "read the file", self.path) from exc
         return done
 
+    def copy_from(self, source: Path, offset: int, size_bytes: int) -> int:
+        """Copy a range of another file to the same place here; return how much of it that file has and gives.
+
+        The file system shares the blocks where it can. What the disk cannot read is not copied.
+        """
+        done = 0
+        try:
+            fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return 0
+        try:
+            while done < size_bytes and (n := _copy(fd, self._fd, offset + done, size_bytes - done)):
+                done += n
+        except OSError as exc:
+            if exc.errno not in (errno.EIO, errno.ESTALE):
+                raise explain_os_error(exc, "copy the file", self.path) from exc
+        finally:
+            os.close(fd)
+        return done
+
     def push(self, offset: int, size_bytes: int) -> None:
         """Let the disk begin with a range that was written; does not wait, and does not make it durable."""
         _libc.sync_file_range(self._fd, _off(offset), _off(size_bytes), _WRITE)
@@ -148,3 +169,13 @@ class BlockFile:
         """Give it this length; blocks beyond it are given back, also where the length is so already."""
         with explained("truncate the file", self.path):
             os.ftruncate(self._fd, size_bytes)
+
+
+def _copy(source: int, target: int, offset: int, size_bytes: int) -> int:
+    try:
+        return os.copy_file_range(source, target, size_bytes, offset, offset)
+    except OSError as exc:
+        if exc.errno not in _NOT_HERE | {errno.EXDEV}:
+            raise
+    data = os.pread(source, min(size_bytes, _COPY_BYTES), offset)
+    return os.pwrite(target, data, offset) if data else 0

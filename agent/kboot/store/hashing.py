@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.host.files import Identity, explain_os_error
 from kboot.host.pagecache import Reading, new_buffer
-from kboot.store.verifier import Verifier
+from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, first_difference
 
 BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """A file whose every byte was read and is right. identity: the one it had from first to last."""
+
+    identity: Identity
+    prefixes: Prefixes
 
 
 def hash_file(
@@ -19,10 +28,12 @@ def hash_file(
     file: RemoteFile,
     buffer: memoryview | None = None,
     on_bytes: Callable[[int], bool] = lambda _: True,
-) -> Identity:
-    """Read and hash every byte of `path`; return the identity it had from first to last.
+    known: Prefixes = NO_PREFIXES,
+) -> Hashed:
+    """Read and hash every byte of `path`.
 
-    on_bytes: told how many bytes were read so far; False stops.
+    on_bytes: told how many bytes were read so far; False stops. known: of the content; says where a wrong file begins
+    to be wrong, and takes no part in the verdict.
 
     Raises:
         VerificationFailed: the bytes are not the file's, or changed while they were read.
@@ -39,7 +50,12 @@ def hash_file(
             after = reading.identity()
     except OSError as exc:
         raise explain_os_error(exc, f"read {file.path}", path) from exc
-    verifier.finish()
+    try:
+        verifier.finish()
+    except VerificationFailed as exc:
+        if place := first_difference(known, verifier.prefixes, file.size_bytes):
+            exc.where = (f"the first difference is in bytes {place[0]} to {place[1]}", *exc.where)
+        raise
     if before != after:
         raise VerificationFailed(
             "file-changed-while-read",
@@ -47,4 +63,4 @@ def hash_file(
             where=(str(path),),
             hint="nothing but kboot should write below the hub folder: `fuser -v` names who has it open",
         )
-    return after
+    return Hashed(after, verifier.prefixes)

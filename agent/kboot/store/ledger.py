@@ -13,6 +13,7 @@ from kboot.errors import ActionFailed, KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
 from kboot.host.files import Identity, fs_uuid, make_dirs, rename
+from kboot.store.verifier import NO_PREFIXES, RANGE_BYTES, Prefixes
 
 How = Literal[
     "fetch",  # hashed while it was received
@@ -96,6 +97,12 @@ _SCHEMA = (
     + ", ".join(f"{c} {_TYPES.get(c, 'TEXT')} NOT NULL" for c in _COLUMNS)
     + ", PRIMARY KEY (repo, name)) WITHOUT ROWID"
 )
+# What the beginnings of a proven content hash to; keyed by the content, wherever a copy of it lies.
+_PREFIX_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS prefix "
+    "(name TEXT NOT NULL PRIMARY KEY, step_bytes INTEGER NOT NULL, digests BLOB NOT NULL) WITHOUT ROWID"
+)
+_DIGEST_BYTES = 32
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM file"
 _UPSERT = f"INSERT OR REPLACE INTO file ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
@@ -161,6 +168,25 @@ class Ledger:
     def forget(self, repo: str, name: str) -> None:
         """Forget one file; durable on return."""
         self._run(lambda db: db.execute("DELETE FROM file WHERE repo = ? AND name = ?", (repo, name)))
+
+    def prefixes(self, name: str) -> Prefixes:
+        """Return what is known of the beginnings of a content; nothing where the ledger cannot be read."""
+        if not self.path.exists():
+            return NO_PREFIXES
+        try:
+            found = self._run(lambda db: _select_prefixes(db, name))
+        except KbootError:
+            return NO_PREFIXES
+        if found is None or found[0] != RANGE_BYTES:
+            return NO_PREFIXES
+        digests = (found[1][at : at + _DIGEST_BYTES] for at in range(0, len(found[1]), _DIGEST_BYTES))
+        return Prefixes(found[0], tuple(digests))
+
+    def keep_prefixes(self, name: str, prefixes: Prefixes) -> None:
+        """Write down what the beginnings of a content that was just proven hash to."""
+        if prefixes.digests:
+            values = (name, prefixes.step_bytes, b"".join(prefixes.digests))
+            self._run(lambda db: db.execute("INSERT OR REPLACE INTO prefix VALUES (?, ?, ?)", values))
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
@@ -230,6 +256,8 @@ def _open_checked(name: str, *, uri: bool) -> sqlite3.Connection:
             db.execute("PRAGMA synchronous = FULL")
             if not _one(db, "SELECT count(*) FROM sqlite_master"):
                 _in_transaction(db, lambda: _create(db))
+            elif not _has_prefixes(db) and _one(db, "PRAGMA application_id") == _APPLICATION:
+                db.execute(_PREFIX_SCHEMA)  # a ledger of an earlier kboot
         _check(db)
     except BaseException:
         db.close()
@@ -240,8 +268,22 @@ def _open_checked(name: str, *, uri: bool) -> sqlite3.Connection:
 def _create(db: sqlite3.Connection) -> None:
     if not _one(db, "SELECT count(*) FROM sqlite_master"):  # another process may have been first
         db.execute(_SCHEMA)
+        db.execute(_PREFIX_SCHEMA)
         db.execute(f"PRAGMA application_id = {_APPLICATION}")
         db.execute(f"PRAGMA user_version = {_VERSION}")
+
+
+def _has_prefixes(db: sqlite3.Connection) -> bool:
+    return _one(db, "SELECT count(*) FROM sqlite_master WHERE name = 'prefix'") == 1
+
+
+def _select_prefixes(db: sqlite3.Connection, name: str) -> tuple[int, bytes] | None:
+    if not _has_prefixes(db):  # opened for reading only
+        return None
+    found: tuple[int, bytes] | None = db.execute(
+        "SELECT step_bytes, digests FROM prefix WHERE name = ?", (name,)
+    ).fetchone()
+    return found
 
 
 def _check(db: sqlite3.Connection) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +15,13 @@ from kboot.host import files
 from kboot.host.blocks import BlockFile, boot_id
 from kboot.host.locks import flock_holder
 from kboot.store.journal import Journal, Record, Trusted, judge, read_pages
-from kboot.store.ranges import Ranges, add, clip, gaps, prefix, total
-from kboot.store.verifier import Verifier
+from kboot.store.ranges import Ranges, add, clip, gaps, prefix, subtract, total
+from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, WrongRange
 
 WINDOW_BYTES = 16 << 20
 """Written bytes are handed to the disk in steps of this; at most about three of them per stream are unwritten."""
 _NOTE_BYTES = 4 << 20  # between two records of what the page cache has
+_DOUBT_AT = 3  # a range was wrong on this disk, or as first received, and then from two sources
 _RENAMES = 10  # how often a part may be renamed under our hands before somebody else is said to have it
 _CATCH_UP_BYTES = 4 << 20  # hashed from the file between two writes, while the hash is behind the stream
 
@@ -43,8 +46,10 @@ class Partial:
     and close() only when nobody writes.
     """
 
-    def __init__(self, path: Path, file: RemoteFile) -> None:
+    def __init__(self, path: Path, file: RemoteFile, known: Prefixes = NO_PREFIXES) -> None:
         """Open the partial and judge what is there.
+
+        known: what the content's beginnings hash to; with it, wrong bytes cost their range and not the whole file.
 
         Raises:
             PartialInUse: another process has it.
@@ -60,7 +65,9 @@ class Partial:
         self._journal = Journal(path, trusted.seq)
         self._written: Ranges = trusted.ranges
         self._unsynced_bytes = 0
-        self._verifier = Verifier(file)
+        self._known = known
+        self._verifier = Verifier(file, known)
+        self._wrong: Counter[int] = Counter()  # how often the range that begins there was wrong
         self._promise = _promise_of(trusted)
         self._closed = False
         self._broken: KbootError | None = None
@@ -71,6 +78,11 @@ class Partial:
     def written_bytes(self) -> int:
         """Bytes that are here, hashed or not."""
         return total(self._written)
+
+    @property
+    def prefixes(self) -> Prefixes:
+        """What the beginnings of the file hash to; of all of it once it is proven."""
+        return self._verifier.prefixes
 
     @property
     def unsynced_bytes(self) -> int:
@@ -95,13 +107,16 @@ class Partial:
         The buffer is scratch space afterwards.
 
         Raises:
+            WrongRange: a range that is whole now is not what is known of it; it counts as missing again.
             VerificationFailed: code "partial-damaged": the disk has lost bytes of an earlier run.
         """
         self._check_sound()
-        self._blocks.write(buffer[:size_bytes], offset)
         end = offset + size_bytes
+        first_apart = offset > prefix(self._written) and not self._journal.begun
+        if first_apart:
+            self._begin_journal()
+        self._blocks.write(buffer[:size_bytes], offset)
         with self._lock:
-            beyond_gap = offset > prefix(self._written)
             self._written = add(self._written, offset, end)
             self._unsynced_bytes += size_bytes
         if self._hash_lock.acquire(blocking=False):
@@ -110,10 +125,12 @@ class Partial:
                 if offset <= fed < end:
                     self._verifier.feed(buffer[fed - offset : size_bytes])
                 self._catch_up(buffer, _CATCH_UP_BYTES)
+            except WrongRange as exc:
+                self._miss(exc)
+                raise
             finally:
                 self._hash_lock.release()
-        # A write beyond a gap must be noted: without a journal a length means "written from the start".
-        if end // _NOTE_BYTES != offset // _NOTE_BYTES or (beyond_gap and not self._journal.begun):
+        if first_apart or end // _NOTE_BYTES != offset // _NOTE_BYTES:
             self._note()
         if end // WINDOW_BYTES != offset // WINDOW_BYTES:
             self._push(end // WINDOW_BYTES)
@@ -137,12 +154,40 @@ class Partial:
         """Hash what is left and give the verdict on the whole file; returns when its bytes are the listed ones.
 
         Raises:
+            WrongRange: they are not, in a range that counts as missing again; the rest of them stays.
             VerificationFailed: they are not.
         """
         with self._hash_lock:
-            self._catch_up(buffer, self.file.size_bytes)
-            self._verifier.finish()
+            try:
+                self._catch_up(buffer, self.file.size_bytes)
+                self._verifier.finish()
+            except WrongRange as exc:
+                self._miss(exc)
+                raise
         self._blocks.push(0, 0)
+
+    def build_on(self, copy: Path, go_on: Callable[[], bool]) -> int:
+        """Take the bytes of a damaged copy of the file, for what is known to tell which of them are wrong.
+
+        Returns how many; ranges that the disk cannot read stay missing. go_on: asked between two ranges.
+
+        Raises:
+            KbootError: the disk refuses.
+        """
+        step, size = self._known.step_bytes, self.file.size_bytes
+        for start in range(0, size, step):
+            if not go_on():
+                break
+            end = start + self._blocks.copy_from(copy, start, min(step, size - start))
+            if end < min(start + step, size):
+                self._begin_journal()
+            with self._lock:
+                self._written = add(self._written, start, end)
+                self._unsynced_bytes += end - start
+            self._push(end // WINDOW_BYTES)
+        self._begin_journal()
+        self.found = Found(total(self._written), "")
+        return self.found.reused_bytes
 
     def sync(self) -> None:
         """Make every byte durable, before the file gets its final name."""
@@ -164,7 +209,7 @@ class Partial:
             self._journal = Journal(self.path, 0)
             self._written = ()
             self._unsynced_bytes = 0
-            self._verifier = Verifier(self.file)
+            self._verifier = Verifier(self.file, self._known)
             self._promise = None
             self.found = Found(0, self.found.discarded)
 
@@ -190,6 +235,15 @@ class Partial:
                 files.remove(self.path)
             self._journal.close()
             self._blocks.close()
+
+    def _miss(self, wrong: WrongRange) -> None:
+        """Count a range as missing. One that is wrong each time may be right, and what is known of it wrong."""
+        self._wrong[wrong.start] += 1
+        if self._wrong[wrong.start] >= _DOUBT_AT:
+            self._known = NO_PREFIXES
+            self._verifier.doubt()
+        with self._lock:
+            self._written = subtract(self._written, wrong.start, wrong.end)
 
     def _check_sound(self) -> None:
         if self._broken is not None:
@@ -249,6 +303,15 @@ class Partial:
                 self._journal.cached(self._record()[0])
             finally:
                 self._journal_lock.release()
+
+    def _begin_journal(self) -> None:
+        """Begin it before the first write beyond a gap: a length without a journal means "written from the start"."""
+        if not self._boot_id:
+            self.checkpoint()
+            return
+        with self._journal_lock:
+            if not self._journal.begun:
+                self._journal.cached(self._record()[0])
 
     def _push(self, window: int) -> None:
         """Start writing the window before this one, and wait for the one two further back."""

@@ -22,6 +22,13 @@ def add(ranges: Ranges, start: int, end: int) -> Ranges:
     return (*before, (start, end), *after)
 
 
+def subtract(ranges: Ranges, start: int, end: int) -> Ranges:
+    """Return the ranges without [start, end)."""
+    before = tuple((a, min(b, start)) for a, b in ranges if a < start)
+    after = tuple((max(a, end), b) for a, b in ranges if b > end)
+    return (*before, *after)
+
+
 def union(one: Ranges, other: Ranges) -> Ranges:
     """Return what is in either."""
     for start, end in other:

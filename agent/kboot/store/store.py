@@ -24,11 +24,11 @@ from kboot.host.files import (
 )
 from kboot.host.paths import Paths
 from kboot.store import layout, trees
-from kboot.store.hashing import hash_file
+from kboot.store.hashing import Hashed, hash_file
 from kboot.store.ledger import How, Ledger, Mark, MarkReader, Row
 from kboot.store.partial import have_bytes
 from kboot.store.sweep import sweep
-from kboot.store.verifier import prove
+from kboot.store.verifier import NO_PREFIXES, Prefixes, prove
 
 
 def _quiet(_: Event) -> None:
@@ -162,8 +162,12 @@ class Store:
 
     # -- what becomes known
 
-    def admit(self, listing: Listing, file: RemoteFile, part: Path, source: str) -> None:
+    def admit(
+        self, listing: Listing, file: RemoteFile, part: Path, source: str, prefixes: Prefixes = NO_PREFIXES
+    ) -> None:
         """Give proven bytes their final name. The caller has hashed `part` and made it durable.
+
+        prefixes: what its beginnings hash to, for a later repair.
 
         After a crash between any two steps the blob is either still the part, or has its name without a row in the
         ledger: then it is hashed again from this disk, not fetched. A file that another process of this node admitted
@@ -187,6 +191,14 @@ class Store:
             )
         rename(part, blob)
         self.record(listing, file, self.mark(blob), "fetch", source)
+        self.ledger.keep_prefixes(file.blob_id, prefixes)
+
+    def record_hashed(self, listing: Listing, file: RemoteFile, hashed: Hashed) -> None:
+        """Write down that every byte of a blob was read from this disk and is right."""
+        blob = self.blob_path(listing.repo, file.blob_id)
+        self.record(listing, file, self.mark_of(blob, hashed.identity), "full", "this disk")
+        if not self.ledger.prefixes(file.blob_id).digests:
+            self.ledger.keep_prefixes(file.blob_id, hashed.prefixes)
 
     def record(self, listing: Listing, file: RemoteFile, mark: Mark, how: How, source: str, detail: str = "") -> None:
         """Write down what was found out about a blob that had this mark while it was read."""
@@ -217,7 +229,7 @@ class Store:
             if replace(after, ctime_ns=before.ctime_ns) == before:
                 self.ledger.record([replace(row, mark=after)])
         elif kind == "copy":
-            proven = self._marks.mark(link, hash_file(link, file))
+            proven = self._marks.mark(link, hash_file(link, file).identity)
             self.ledger.record([_row(listing, file, _copy_name(listing, file), proven, "full", "copy of the blob")])
         return kind
 
