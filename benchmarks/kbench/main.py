@@ -10,12 +10,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench import fetch, pin, startup
+from kbench import fetch, fit, pin, startup
 from kbench.document import Document, as_json, as_text
 from kbench.machine import host_facts
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
     "fetch": fetch.run,
+    "fit": fit.run,
     "pin": pin.run,
     "startup": startup.run,
 }

@@ -105,3 +105,15 @@ def test_pin_without_a_compiler_measures_the_planning_alone(tmp_path: Path) -> N
 
     assert {"default_over_kboot": "gcc not installed"} == document["left_out"]
     assert ["plan_256_cpus_8_gpus_ms"] == list(document["figures"])
+
+
+@NEEDS_NGINX
+def test_fit_reads_headers_and_no_data(tmp_path: Path) -> None:
+    """1,561 GB in 111 files that take little of the disk; from a server each shard is asked once."""
+    figures = run("fit", "--work", str(tmp_path))["figures"]
+
+    assert (1561, 111) == (round(figures["apparent_gb"]), figures["headers_remote_shards"])
+    assert figures["on_disk_mib"] < 200
+    assert figures["headers_remote_requests"] < 120
+    assert figures["fit_1561_gb_s"] > 0
+    assert [] == list(tmp_path.iterdir())

@@ -92,7 +92,8 @@ def folder_model(folder: Path) -> Model:
 def _indexed(index: Path) -> set[str]:
     """Return the shards an index names; it may list half a million tensors, so its values alone are taken."""
     data = read_small(index, _LIMIT_KEPT_BYTES * 4)
-    return {name.decode("utf-8", "replace") for name in re.findall(rb':\s*"([^"\\/]+\.safetensors)"', data)}
+    names = set(re.findall(rb':\s*"([^"\\/]+\.safetensors)"', data))
+    return {name.decode("utf-8", "replace") for name in names}
 
 
 def _listed_shape(listing: Listing, store: Store, sources: Sequence[Source]) -> ModelShape:

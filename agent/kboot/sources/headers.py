@@ -44,8 +44,8 @@ def local_headers(files: Sequence[tuple[str, Path]]) -> Iterator[Header]:
 def remote_headers(source: Source, repo: str, commit: str, files: Sequence[RemoteFile]) -> Iterator[Header]:
     """Return the headers of files of a source, in order: one range of each, sixteen at a time.
 
-    The shards of a checkpoint have headers of much the same length, so the first tells how much to ask of the others;
-    what is longer is asked for once more.
+    The shards of a checkpoint have headers of much the same length (the first and last may be shorter), so one from the
+    middle tells how much to ask of the others; what is longer is asked for once more.
 
     Raises:
         SourceError: the source does not answer or refuses. FactMissing: a file is no safetensors file.
@@ -53,10 +53,16 @@ def remote_headers(source: Source, repo: str, commit: str, files: Sequence[Remot
     if not files:
         return
     ask = _Asking(source, repo, commit)
-    first = ask.header(files[0], _FIRST_ASK_BYTES)
-    yield first
-    expected = max(_LEAST_ASK_BYTES, (_LENGTH_BYTES + len(first.json)) * 5 // 4)
-    yield from _ahead(lambda file: ask.header(file, expected), files[1:], _STREAMS)
+    middle = len(files) // 2
+    known = ask.header(files[middle], _FIRST_ASK_BYTES)
+    expected = max(_LEAST_ASK_BYTES, (_LENGTH_BYTES + len(known.json)) * 5 // 4)
+    others = _ahead(lambda file: ask.header(file, expected), [*files[:middle], *files[middle + 1 :]], _STREAMS)
+    for at, header in enumerate(others):
+        if at == middle:
+            yield known
+        yield header
+    if middle == len(files) - 1:
+        yield known
 
 
 def _ahead(read: Callable[[_T], Header], items: Sequence[_T], threads: int) -> Iterator[Header]:
