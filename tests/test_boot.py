@@ -109,9 +109,8 @@ def test_an_unreachable_hub_stops_a_node_that_has_nothing(node: Node) -> None:
     assert 17 == caught.value.status
 
 
-def test_a_changed_shard_is_hashed_again_found_wrong_and_fetched_again(booted: Node) -> None:
-    """A byte changed behind the ledger's back, mtime put back: ctime tells, the hash decides, one file is fetched."""
-    blob = booted.blob(SHARD)
+def damage(blob: Path) -> None:
+    """Change the last byte behind the ledger's back, and put mtime back."""
     before = blob.stat()
     with open(blob, "r+b") as file:
         file.seek(before.st_size - 1)
@@ -120,12 +119,34 @@ def test_a_changed_shard_is_hashed_again_found_wrong_and_fetched_again(booted: N
         file.write(bytes([last[0] ^ 1]))
     os.utime(blob, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    first, second = booted.boot(), booted.boot()
-    fetched = [e.path for e in booted.seen if isinstance(e, FileDone) and e.phase == "fetch"]
 
-    assert ("failed", 12) == (first.status, first.error and first.error.status)
-    assert "done" == second.status
+def test_a_changed_shard_is_found_by_its_hash_and_mended_in_the_same_boot(booted: Node) -> None:
+    """ctime tells, the hash decides, one file is fetched; the report is done, and says what was wrong."""
+    damage(booted.blob(SHARD))
+    report = booted.boot()
+    fetched = [e.path for e in booted.seen if isinstance(e, FileDone) and e.phase == "fetch"]
+    (verified,) = (o for o in report.outcomes if o.phase == "verify")
+
+    assert ("done", None) == (report.status, report.error)
     assert [SHARD] == fetched
+    assert ("fetched again and proven", None) == (verified.after, verified.error)
+    assert "sha256 is" in verified.before
+    assert [verified.before in warning for warning in report.warnings if "damage" in warning] == [True]
+    assert SHARD in booted.notices()["file.damaged"]
+    assert "hashed in this run" in report.verify_claim
+    require_valid(read_handoff(booted.paths), booted.host)
+    assert () == booted.boot().outcomes
+
+
+def test_a_changed_shard_without_a_source_stops_the_boot(booted: Node) -> None:
+    """Nobody can be asked: status 12 with the file's hashes, and the boot after that, with a source, mends it."""
+    damage(booted.blob(SHARD))
+    offline = booted.boot(offline=True)
+    alone = booted.boot()
+
+    assert ("failed", 12) == (offline.status, offline.error and offline.error.status)
+    assert "done" == alone.status
+    assert [] == [w for w in offline.warnings if "damage" in w]
 
 
 def test_a_deleted_shard_is_fetched_again_and_only_that(booted: Node) -> None:

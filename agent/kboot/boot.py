@@ -15,6 +15,7 @@ from kboot.apply.cache_record import record_prepared
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
 from kboot.apply.license import status as license_status
+from kboot.apply.mend import damage_of
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Ran, Tools, run
 from kboot.apply.turn import turn
@@ -350,7 +351,7 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
         cache_key=job.prepared.plan.cache_key.name if job.prepared else "",
         spans=ran.spans,
         outcomes=ran.outcomes,
-        warnings=job.warnings,
+        warnings=(*job.warnings, *damage_of(ran.outcomes)),
         error=_first_cause(ran.outcomes),
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.run import Tools, run_phase
 from kboot.boot import BootOptions, bytes_job, structures_of, tools_of
-from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile, VerifyMode
+from kboot.checkpoint import CheckpointFacts, FileState, Listing, LocalFile, RemoteFile, VerifyMode
 from kboot.errors import VerificationFailed
 from kboot.events import Emit
 from kboot.facts.checkpoint import checkpoint_facts
@@ -53,27 +54,29 @@ def verify_checkpoint(
     asked = replace(profile, verify=replace(profile.verify, mode=mode))
     job = bytes_job(asked, host, paths, BootOptions(offline=offline or not repair), emit)
     tools = tools_of(job, host, paths, emit, stop)
-    wrong, outcomes = _look(job.checkpoint, mode, tools)
-    structures = structures_of(outcomes)
-    if repair and wrong:
-        good = [o for o in outcomes if o.status != "failed"]
-        outcomes = (*good, *_mend(wrong, tools))
+    looked = _look(job.checkpoint, mode, tools)
+    structures = structures_of(looked)
+    unproven = [f for f in job.checkpoint.files if f.state in _not_right_by(mode)]
+    if tools.sources:
+        outcomes = (*looked, *_mend([f.file for f in unproven], tools))
+    else:
+        outcomes = (*looked, *(_by_identity(f, mode) for f in unproven))
     after = checkpoint_facts(job.checkpoint.listing, job.store, profile.name)
     claim = verify_claim(after, started_unix_s, structures)
-    return VerifyReport(mode, claim, tuple(outcomes), job.checkpoint.listing)
+    return VerifyReport(mode, claim, outcomes, job.checkpoint.listing)
 
 
-def _look(
-    checkpoint: CheckpointFacts, mode: VerifyMode, tools: Tools
-) -> tuple[tuple[RemoteFile, ...], tuple[Outcome, ...]]:
-    """Return the files that are not right, and an outcome for every file that was looked at."""
-    actions = () if mode == "ledger" else plan_verify(checkpoint, mode)
-    looked = run_phase(Phase("verify", (), actions), tools)[1]
-    not_right = ("absent", "partial", "damaged", "present") if mode == "ledger" else ("absent", "partial", "damaged")
-    unproven = [f for f in checkpoint.files if f.state in not_right]
-    vouched = [f for f in checkpoint.files if f.state == "verified"] if mode == "ledger" else []
-    wrong = [a.file for a, o in zip(actions, looked) if o.status == "failed"] + [f.file for f in unproven]
-    return tuple(wrong), (*looked, *(_by_identity(f, mode) for f in (*vouched, *unproven)))
+def _look(checkpoint: CheckpointFacts, mode: VerifyMode, tools: Tools) -> tuple[Outcome, ...]:
+    """Return an outcome for every file that is whole on this disk; with sources, what is wrong is mended on the way."""
+    if mode == "ledger":
+        return tuple(_by_identity(f, mode) for f in checkpoint.files if f.state == "verified")
+    return run_phase(Phase("verify", (), plan_verify(checkpoint, mode)), tools)[1]
+
+
+def _not_right_by(mode: VerifyMode) -> frozenset[FileState]:
+    """Return the states that no look at the file is needed for."""
+    never: frozenset[FileState] = frozenset({"absent", "partial", "damaged"})
+    return never | {"present"} if mode == "ledger" else never
 
 
 def _by_identity(local: LocalFile, mode: VerifyMode) -> Outcome:
@@ -103,7 +106,7 @@ def _not_right(local: LocalFile) -> VerificationFailed:
     )
 
 
-def _mend(wrong: tuple[RemoteFile, ...], tools: Tools) -> tuple[Outcome, ...]:
+def _mend(wrong: Sequence[RemoteFile], tools: Tools) -> tuple[Outcome, ...]:
     """Fetch the files again; each is proven before it takes the place of the wrong one."""
     actions = tuple(FetchFile(f, 0, "not what the commit says") for f in sorted(wrong, key=lambda f: f.path))
     return run_phase(Phase("fetch", (), actions), tools)[1]

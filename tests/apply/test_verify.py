@@ -227,6 +227,20 @@ def test_a_tensor_that_the_index_lacks_is_told(tmp_path: Path) -> None:
     assert ["index.does_not_fit"] == node.notices()
 
 
+def test_a_scale_that_the_index_lacks_is_a_warning_that_names_it(tmp_path: Path) -> None:
+    """B056: the recorded checkpoint. The shard is what was published, so it is right; the tensor is told."""
+    folder = Path(__file__).parents[1] / "cases" / "B056"
+    expect = json.loads((folder / "case.json").read_text())["expect"]
+    names = ("model-00001-of-00001.safetensors", "model.safetensors.index.json")
+    files = {name: (folder / name).read_bytes() for name in names}
+    node = Node(tmp_path, files, fake.listing(files))
+    fake.copy_in(node.store, node.listing, files)
+
+    assert {} == node.codes("full")
+    assert {"verdict": "warning", "tensor": "a_scale"} == expect
+    assert [True] == ["a_scale" in e.text for e in node.told if isinstance(e, Notice)]
+
+
 def test_a_file_that_changes_while_it_is_hashed_is_not_believed(tmp_path: Path) -> None:
     """Another process writes to it between the first and the last byte: right bytes read are not right bytes kept."""
     files = {"model.safetensors": fake.shard({"w": 8 << 20})}

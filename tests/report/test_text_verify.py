@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from report_samples import LISTING, T0, failed_boot, shard
 
@@ -32,3 +33,13 @@ def test_the_document_says_ok_only_without_failures() -> None:
     """`ok` is what a program looks at."""
     assert verify_document("full", "", [GOOD], LISTING)["ok"]
     assert not verify_document("full", "", [GOOD, BAD], LISTING)["ok"]
+
+
+def test_a_file_that_was_mended_is_named_with_what_was_wrong() -> None:
+    """A repaired checkpoint is verified; that it was damaged is not kept silent."""
+    mended = replace(GOOD, before="sha256 is 12…", after="fetched again and proven", source="hub")
+    text = verify_text("111 of 111 files hashed in this run", [mended], LISTING)
+
+    assert ": verified" in text
+    assert f"mended {GOOD.title}" in text
+    assert "it was: sha256 is 12…; fetched again and proven from hub" in text

@@ -12,6 +12,7 @@ from typing import Literal, TypeVar, assert_never
 from kboot.apply.cache_quarantine import quarantine
 from kboot.apply.caches import prepare_cache
 from kboot.apply.fetch import fetch_files
+from kboot.apply.mend import mend
 from kboot.apply.outcome import skipped
 from kboot.apply.publish import publish
 from kboot.apply.settings import write_settings
@@ -48,6 +49,7 @@ MAY_FAIL: frozenset[PhaseName] = frozenset({"tune", "warm"})
 class Tools:
     """What the executors work with.
 
+    sources: none where nothing may be asked of anybody; files found wrong are mended from them.
     cpus: how many CPUs this process may use. warm_budget_bytes: page cache that warming may take.
     write_handoff: writes the signed record; it is given by the boot, which knows the whole plan.
     """
@@ -176,12 +178,14 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
         case QuarantineCache():
             return quarantine(_of(phase, QuarantineCache))
         case FetchFile():
-            return fetch_files(
-                _of(phase, FetchFile), tools.listing, tools.sources, store, profile.fetch, emit, stop, tools.cpus
-            )
+            return _fetch(_of(phase, FetchFile), tools)
         case VerifyFile():
             threads = profile.verify.threads or min(32, tools.cpus)
-            return verify_files(_of(phase, VerifyFile), tools.listing, store, threads, emit, stop)
+            actions, may_mend = _of(phase, VerifyFile), bool(tools.sources)
+            outcomes = verify_files(actions, tools.listing, store, threads, emit, stop, may_mend)
+            if not may_mend or stop.is_set():
+                return outcomes
+            return mend(actions, outcomes, lambda wrong: _fetch(wrong, tools), emit)
         case WarmFile():
             return warm_files(_of(phase, WarmFile), tools.listing, store, tools.warm_budget_bytes, emit, stop)
         case PublishCheckpoint() as action:
@@ -192,3 +196,8 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
             raise ValueError("the boot itself starts the engine: it outlives the plan")
         case other:
             assert_never(other)
+
+
+def _fetch(actions: Sequence[FetchFile], tools: Tools) -> tuple[Outcome, ...]:
+    ask, emit, stop = tools.profile.fetch, tools.emit, tools.stop
+    return fetch_files(actions, tools.listing, tools.sources, tools.store, ask, emit, stop, tools.cpus)

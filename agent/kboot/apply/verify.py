@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, assert_never
 
+from kboot.apply.mend import mends
 from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import VerificationFailed
@@ -32,13 +33,14 @@ def verify_files(
     threads: int,
     emit: Emit,
     stop: threading.Event,
+    may_mend: bool = False,
 ) -> tuple[Outcome, ...]:
     """Prove each file in the mode its action asks for; what is found out goes into the ledger.
 
     full reads and hashes every byte, several files at once, largest first, and evicts nothing: it is also the warm
-    pass. Once stopped, files not begun are skipped.
+    pass. Once stopped, files not begun are skipped. may_mend: what is wrong is not the last word on a file.
     """
-    job = _Job(listing, store, {f.file.path: f for f in store.local(listing)}, emit, stop)
+    job = _Job(listing, store, {f.file.path: f for f in store.local(listing)}, emit, stop, may_mend)
     largest_first = sorted(actions, key=lambda a: (-a.file.size_bytes, a.file.path))
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="verify") as pool:
         outcome_of = dict(zip(largest_first, pool.map(job.verify, largest_first)))
@@ -61,6 +63,7 @@ class _Job:
     local_of: Mapping[str, LocalFile]
     emit: Emit
     stop: threading.Event
+    may_mend: bool
     headers: dict[str, structure.Header] = field(default_factory=dict)
 
     def verify(self, action: VerifyFile) -> Outcome:
@@ -71,7 +74,8 @@ class _Job:
         file = action.file
         if outcome.error:
             error = outcome.error
-            self.emit(FileTrouble("verify", file.path, error.code, error.message, final=True))
+            final = not (self.may_mend and mends(error))
+            self.emit(FileTrouble("verify", file.path, error.code, error.message, final))
         else:
             self.emit(FileDone("verify", file.path, file.size_bytes, monotonic_s() - started_s, "this disk"))
         return outcome
@@ -147,7 +151,7 @@ class _Job:
             exc.code,
             said,
             where=(*exc.where, str(blob)),
-            hint="the next `kboot fetch` gets it again; damage that comes back is the disk's or the memory's",
+            hint="`kboot fetch` gets it again; damage that comes back is the disk's or the memory's",
         )
 
 

@@ -34,6 +34,9 @@ def verify_text(
         lines += [f"  {show_bytes(read)} in {show_seconds(seconds)} {show_rate(read, seconds)}".rstrip()]
     for outcome in failed:
         lines += _failure(outcome, width, paint)
+    for outcome in (o for o in outcomes if o.status == "done" and o.before):
+        lines += [f"  {paint('mended', 'good')} {outcome.title}"]
+        lines += wrap(f"it was: {outcome.before}; {outcome.after} from {outcome.source}", "    ", width)
     if verbose:
         done = [o for o in outcomes if o.status != "failed"]
         lines += table([(o.title, o.status, show_bytes(o.size_bytes) if o.size_bytes else "") for o in done])

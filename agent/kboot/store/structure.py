@@ -204,7 +204,7 @@ def dtype_bytes(dtype: str, elements: int) -> int | None:
 def _unindexed(shard: str, tensor: str) -> Finding:
     wrong = _WITHOUT_IT_WRONG.search(tensor) is not None
     why = "an engine that goes by the index computes with a default instead" if wrong else "engines may skip it"
-    return Finding("error" if wrong else "warn", shard, tensor, f"tensor {_short(tensor)} is not in the index: {why}")
+    return Finding("warn", shard, tensor, f"tensor {_short(tensor)} is not in the index: {why}")
 
 
 def _refuse(code: Code, text: str) -> NoReturn:
