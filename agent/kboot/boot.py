@@ -331,6 +331,7 @@ def tools_of(job: Job, host: Host, paths: Paths, emit: Emit, stop: threading.Eve
         write_handoff=lambda action: _write_record(action, job, paths, started_unix_s),
         emit=emit,
         stop=stop,
+        environ=host.environ(),
     )
 
 

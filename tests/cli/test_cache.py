@@ -3,48 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 from cli_run import Kboot
 from report_samples import demo_boot
 
-from kboot.cli.cache.folders import CacheFolder
-from kboot.cli.cache.gc import choose_garbage
+from fakes.caches import make_cache
+from kboot.host.files import lock_file
 from kboot.host.paths import Paths
 from kboot.report.saved import save_report
-
-GB = 10**9
-
-
-def folder(key: str, used: float | None, *, complete: bool = True, size: int = GB) -> CacheFolder:
-    """Return a folder of this size and last use."""
-    return CacheFolder(key, {}, complete, size, 1, used)
-
-
-def chosen(folders: list[CacheFolder], limit_bytes: int = 0) -> list[tuple[str, str]]:
-    """Return what would be removed, and why."""
-    return [(f.key, why) for f, why in choose_garbage(folders, limit_bytes)]
-
-
-def test_incomplete_folders_that_were_replaced_go() -> None:
-    """A folder with which no boot reached ready goes, unless it is the one in use."""
-    old, new = folder("old", 1.0, complete=False), folder("new", 3.0, complete=False)
-
-    assert [("old", "no boot with it reached ready")] == chosen([old, folder("good", 2.0), new])
-
-
-def test_over_budget_the_longest_unused_go_first() -> None:
-    """The budget is met by the oldest; without a budget complete folders stay."""
-    folders = [folder("a", 1.0), folder("b", 2.0), folder("c", 3.0)]
-
-    assert [] == chosen(folders)
-    assert [("a", "over the budget, longest unused")] == chosen(folders, 2 * GB)
-
-
-def test_the_folder_in_use_and_the_last_good_one_stay_whatever_the_budget() -> None:
-    """Never the current key nor the last complete one."""
-    folders = [folder("good", 2.0, size=9 * GB), folder("now", 3.0, complete=False, size=9 * GB), folder("x", None)]
-
-    assert [("x", "over the budget, longest unused")] == chosen(folders, 1)
 
 
 def test_folders_are_shown_with_size_factors_and_last_use(kboot: Kboot) -> None:
@@ -66,9 +34,30 @@ def test_a_node_without_caches_says_so(kboot: Kboot) -> None:
     """No cache yet is no error."""
     assert "no kernel cache" in kboot("cache", "status").out
     assert "nothing would be removed\n" == kboot("cache", "gc", "--dry-run").out
+    assert "nothing to remove\n" == kboot("cache", "gc").out
     assert [] == kboot("cache", "gc", "--dry-run", "--json").doc["remove"]
 
 
-def test_a_clean_up_removes_nothing_in_this_version(kboot: Kboot) -> None:
-    """Without --dry-run it refuses, rather than doing half of it."""
-    assert 2 == kboot("cache", "gc").status
+def test_a_clean_up_removes_what_no_boot_uses(kboot: Kboot) -> None:
+    """Old incomplete folders go, the key of the last boot stays; --dry-run says the same and removes nothing."""
+    paths = Paths(kboot.folder / "state", kboot.folder / "run", kboot.folder / "etc")
+    save_report(demo_boot(), paths)
+    for key, age_s in (("demo-1", 9e6), ("old", 9e6), ("young", 60)):
+        folder = make_cache(paths.cache, key, {"a": b"x"}, complete=False)
+        os.utime(folder / "factors.json", times=(time.time() - age_s,) * 2)
+    dry = kboot("cache", "gc", "--dry-run", "--json").doc
+    before = sorted(p.name for p in paths.cache.iterdir())
+    ran = kboot("cache", "gc")
+
+    assert [("old", "no boot with it reached ready")] == [(f["key"], f["why"]) for f in dry["remove"]]
+    assert ["demo-1", "old", "young"] == before
+    assert (0, True) == (ran.status, "removed" in ran.out)
+    assert {"demo-1", "young"} == {p.name for p in paths.cache.iterdir() if not p.name.startswith(".")}
+
+
+def test_a_clean_up_waits_for_no_boot(kboot: Kboot) -> None:
+    """While a boot runs, which may be about to use an old key, nothing is removed: status 13, with who holds it."""
+    with lock_file(kboot.folder / "run/boot.lock", 1.0):
+        ran = kboot("cache", "gc", "--json")
+
+    assert (13, "locked") == (ran.status, ran.doc["code"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kboot.engines.types import CacheKey
-from kboot.facts.types import CacheFacts
-from kboot.plan.cache import differing, plan_cache
+from kboot.facts.types import CacheFacts, CacheScan
+from kboot.plan.cache import differing, misfits, plan_cache
 
 KEY = CacheKey("sm90-driver580.82", {"driver": "580.82", "arch": "sm90"})
+NONE = CacheFacts({}, frozenset())
 
 
 def test_a_known_key_needs_nothing_and_says_whether_it_is_complete() -> None:
@@ -39,3 +40,26 @@ def test_the_first_key_of_a_node_says_so() -> None:
 def test_differences_name_added_and_removed_factors() -> None:
     """A factor that is only on one side has an empty value on the other."""
     assert (("a", "1", ""), ("b", "", "2")) == differing({"a": "1", "c": "3"}, {"b": "2", "c": "3"})
+
+
+def test_a_seed_fills_a_key_in_whose_folder_nothing_is_yet() -> None:
+    """A new key, or one that a boot prepared and no engine has filled; {key} stands for its name."""
+    known = {KEY.name: dict(KEY.factors)}
+    empty, filled = (CacheScan(files=n, size_bytes=n, looked_at=0) for n in (0, 3))
+
+    assert ["/s/sm90-driver580.82.zst"] == [a.seed for a in plan_cache(NONE, KEY, "/c", "/s/{key}.zst")[0]]
+    assert ["/s"] == [a.seed for a in plan_cache(CacheFacts(known, frozenset(), empty), KEY, "/c", "/s")[0]]
+    assert () == plan_cache(CacheFacts(known, frozenset(), filled), KEY, "/c", "/s")[0]
+    assert () == plan_cache(CacheFacts(known, frozenset({KEY.name}), empty), KEY, "/c", "/s")[0]
+
+
+def test_an_archives_factors_are_compared_with_this_nodes() -> None:
+    """What both have, and every package; the archive's model and layout are its own."""
+    here = {"driver": "590.1", "gpu_arch": "sm90", "package.torch": "2.14"}
+    archived = {"driver": "580.82", "gpu_arch": "sm90", "package.triton": "3.8", "commit": "c"}
+
+    assert (
+        "driver is 580.82 in it, 590.1 here",
+        "package.torch is absent in it, 2.14 here",
+        "package.triton is 3.8 in it, absent here",
+    ) == misfits(archived, here)

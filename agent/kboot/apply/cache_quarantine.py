@@ -47,7 +47,7 @@ def _move(action: QuarantineCache, held: Holders | None) -> Effect:
         return Effect(status="unchanged", after=f"left: {_who(held)} may have it open")
     if _TORN.match(action.reason) and not _is_torn(file):
         return Effect(status="unchanged", after="it is whole by now")
-    place = _place(folder)
+    place = quarantine_place(folder)
     target = place / action.entry
     make_dirs(target.parent)
     record = {**asdict(action), "unix_s": unix_s()}
@@ -64,8 +64,8 @@ def _is_torn(file: Path) -> bool:
         return False
 
 
-def _place(folder: Path) -> Path:
-    """Return a new folder for one entry: what was moved at the same second, or twice, stays apart."""
+def quarantine_place(folder: Path) -> Path:
+    """Return a new folder for one entry of a key's folder, or for all of it; it is another one each time."""
     stamp = datetime.fromtimestamp(unix_s(), UTC).strftime("%Y%m%dT%H%M%S")
     return folder.parent / QUARANTINE / folder.name / f"{stamp}-{secrets.token_hex(3)}"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from kboot.apply.cache_import import Imported
+from kboot.apply.cache_seed import Seeding, seed_cache, seed_name
 from kboot.apply.outcome import Effect, carry_out
+from kboot.events import Notice
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs
 from kboot.host.sharing import engine_dir_mode
@@ -14,12 +17,22 @@ from kboot.report.types import Outcome
 from kboot.store.cache_files import COMPLETE, FACTORS
 
 
-def prepare_cache(action: PrepareCache) -> Outcome:
-    """Create the folder; factors.json is written last, so a folder without it is one that nobody finished making."""
-    return carry_out("cache", action, lambda: _prepare(action))
+def prepare_cache(action: PrepareCache, seeding: Seeding | None = None) -> Outcome:
+    """Create the folder, from its seed where there is one; a seed that cannot be used is told, and is no failure.
+
+    seeding: None leaves the seed alone.
+    """
+    return carry_out("cache", action, lambda: _prepare(action, seeding))
 
 
-def _prepare(action: PrepareCache) -> Effect:
+def _prepare(action: PrepareCache, seeding: Seeding | None) -> Effect:
+    """Write factors.json last, so that a folder without it is one that nobody finished making."""
+    if action.seed and seeding is not None:
+        seeded = seed_cache(action, seeding)
+        if isinstance(seeded, Imported) and seeded.key == action.key.name:
+            return Effect(after=action.path, size_bytes=seeded.size_bytes, source=seed_name(action.seed))
+        why = f"it is of key {seeded.key}" if isinstance(seeded, Imported) else f"{seeded.code}: {seeded.message}"
+        seeding.emit(Notice("cache.not_seeded", f"{seed_name(action.seed)} is not used: {why}"))
     folder = Path(action.path)
     make_dirs(folder, engine_dir_mode(folder.parent))
     text = json.dumps(dict(sorted(action.key.factors.items())), indent=2) + "\n"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal, TypeVar, assert_never
 
 from kboot.apply.cache_quarantine import quarantine
+from kboot.apply.cache_seed import Seeding
 from kboot.apply.caches import prepare_cache
 from kboot.apply.fetch import fetch_files
 from kboot.apply.mend import mend
@@ -51,7 +52,7 @@ class Tools:
 
     sources: none where nothing may be asked of anybody; files found wrong are mended from them.
     cpus: how many CPUs this process may use. warm_budget_bytes: page cache that warming may take.
-    write_handoff: writes the signed record; it is given by the boot, which knows the whole plan.
+    write_handoff: writes the signed record; it is given by the boot, which knows the whole plan. environ: kboot's own.
     """
 
     profile: Profile
@@ -63,6 +64,7 @@ class Tools:
     write_handoff: Callable[[WriteHandoff], Outcome]
     emit: Emit
     stop: threading.Event
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,8 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
         case WriteSetting():
             return write_settings(_of(phase, WriteSetting))
         case PrepareCache():
-            return tuple(prepare_cache(action) for action in _of(phase, PrepareCache))
+            seeding = Seeding(tools.environ, tools.cpus, emit, stop)
+            return tuple(prepare_cache(action, seeding) for action in _of(phase, PrepareCache))
         case QuarantineCache():
             return quarantine(_of(phase, QuarantineCache))
         case FetchFile():

@@ -252,6 +252,16 @@ _SHORT = (("torch", "torch"), ("triton", "triton"), ("fi", "flashinfer-python"))
 
 
 def _factors(facts: NodeFacts, profile: Profile, layout: LayoutAsk, commit: str) -> Mapping[str, str]:
+    return {
+        **node_factors(facts, layout.engine),
+        "repo": profile.checkpoint.repo,
+        "commit": commit,
+        "layout": layout_words(layout),
+    }
+
+
+def node_factors(facts: NodeFacts, engine: str) -> Mapping[str, str]:
+    """Return the factors of a key that are the node's and its engine's, whatever model is served."""
     gpus = facts.gpu.gpus
     archs = sorted({f"sm{g.compute_capability[0]}{g.compute_capability[1]}" for g in gpus if g.compute_capability})
     return {
@@ -259,11 +269,8 @@ def _factors(facts: NodeFacts, profile: Profile, layout: LayoutAsk, commit: str)
         "gpu_name": ", ".join(sorted({g.name for g in gpus})) or "none",
         "driver": facts.gpu.driver_version or "none",
         "cuda": facts.gpu.cuda_version or "none",
-        "engine": layout.engine,
+        "engine": engine,
         "engine_version": facts.engine.version or "none",
-        "repo": profile.checkpoint.repo,
-        "commit": commit,
-        "layout": layout_words(layout),
         **{f"package.{name}": v for name, v in sorted(facts.engine.packages.items())},
     }
 

@@ -24,6 +24,8 @@ def collect_caches(host: Host, paths: Paths) -> tuple[CacheFacts, tuple[Gap, ...
     factors_of: dict[str, Mapping[str, str]] = {}
     complete: set[str] = set()
     for name in reader.names(top):
+        if name.startswith("."):  # an import under way, what was put aside
+            continue
         source = f"{top}/{name}/{FACTORS}"
         if not host.exists(source):
             continue

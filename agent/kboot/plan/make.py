@@ -65,7 +65,7 @@ def make_plan(
     start = (StartEngine(launch, "asked by --serve"),) if ask.serve else ()
     phases = (
         Phase("tune", (), tune, tune_note),
-        _cache(facts, layout, key, cache_dir),
+        _cache(facts, profile, layout, key, cache_dir),
         *plan_bytes(checkpoint, profile.verify.mode, profile.warm, facts.memory, ask.model_path),
         Phase("handoff", ("tune", "cache", "publish", "warm"), ()),
         Phase("serve", ("handoff",), start, "" if start else "kboot-engine.service or `kboot exec` starts the engine"),
@@ -123,8 +123,8 @@ def _tune(facts: NodeFacts, profile: Profile, ask: PlanAsk) -> tuple[tuple[Write
     return wanted, "", ()
 
 
-def _cache(facts: NodeFacts, layout: LayoutAsk, key: CacheKey, cache_dir: str) -> Phase:
-    prepare, note = plan_cache(facts.caches, key, cache_dir)
+def _cache(facts: NodeFacts, profile: Profile, layout: LayoutAsk, key: CacheKey, cache_dir: str) -> Phase:
+    prepare, note = plan_cache(facts.caches, key, cache_dir, profile.cache.seed)
     aside = plan_quarantine(facts, layout, cache_dir)
     return Phase("cache", (), (*prepare, *aside), "" if aside else note)
 

@@ -59,11 +59,12 @@ class PublishCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class PrepareCache:
-    """Create the kernel-cache folder of this key with its factors.json."""
+    """Create the kernel-cache folder of this key with its factors.json. seed: archive to fill it from; may be empty."""
 
     key: CacheKey
     path: str
     reason: str
+    seed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,12 @@ _TUNABLE = Rule(is_tunable, "a path below /sys or /proc/sys")
 _ENV_NAME = Rule(_shape(r"[A-Za-z_][A-Za-z0-9_]*"), "an environment variable's name")
 _DATE = Rule(_shape(r"\d{4}-\d{2}-\d{2}"), "a date as 2026-11-30")
 
+_SEED = Rule(
+    lambda text: not text or _shape(r"https?://[^\s/]+/\S+")(text) or (_ABSOLUTE.test(text) and len(text) > 1),
+    "an absolute path or an http(s) URL of an archive of `kboot cache export`",
+)
 VALUES: Mapping[str, Rule] = {
+    "cache.seed": _SEED,
     "checkpoint.repo": _REPO,
     "checkpoint.revision": _REVISION,
     "checkpoint.sources.*": _SOURCE,

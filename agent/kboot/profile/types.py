@@ -172,12 +172,15 @@ class TuneAsk:
 class CacheAsk:
     """`[cache]`: kernel-tuning and JIT caches.
 
-    max_gib: budget of `kboot cache gc`; 0 = no limit.
+    max_gib, max_age_days: budget of `kboot cache gc`; 0 = no limit. seed: archive of `kboot cache export` that fills a
+    new key's folder: an absolute path or http(s) URL, in which {key} stands for the key's name.
     unstable: what is done about settings with which the engine's caches would miss at every boot.
     """
 
     enabled: bool = True
     max_gib: NotNegative = 0
+    max_age_days: NotNegative = 0
+    seed: str = ""
     unstable: Literal["refuse", "warn"] = "refuse"
 
 

@@ -2,42 +2,139 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from kboot.cli.options import Command, Common, common_options, not_in_this_version
-from kboot.errors import ExitStatus
+from kboot.cli.options import Command, Common, Node, common_options, need_this_machine, open_node, show
+from kboot.errors import ExitStatus, FactMissing
 
-_LATER = ((ExitStatus.USAGE, "always: not in this version"),)
-_ANY_WORDS = click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[...]")
+if TYPE_CHECKING:
+    from kboot.apply.cache_export import Exported
+    from kboot.apply.cache_import import Imported
+    from kboot.store.cache_archive import ArchiveList
+
+_EXPORTED = (
+    (ExitStatus.DONE, "the archive is there, whole and durable"),
+    (ExitStatus.PROFILE, "the configuration is not valid"),
+    (ExitStatus.FACT_MISSING, "this node has no kernel cache"),
+    (ExitStatus.ACTION_FAILED, "the cache is not complete, changed meanwhile, or the disk says no"),
+    (ExitStatus.DOES_NOT_FIT, "the disk is full"),
+)
+_IMPORTED = (
+    (ExitStatus.DONE, "the cache is there, whole and durable"),
+    (ExitStatus.PROFILE, "the configuration is not valid"),
+    (ExitStatus.ACTION_FAILED, "it does not fit this node, is damaged, or one like it is here"),
+    (ExitStatus.DOES_NOT_FIT, "the disk has no room for it"),
+)
 
 
 @click.command(
     "export",
     cls=Command,
-    short_help="Not in this version.",
-    context_settings={"ignore_unknown_options": True},
-    examples=(("kboot cache export --help", "this text"), ("kboot cache status", "what is there")),
-    statuses=_LATER,
+    short_help="Write a cache to an archive.",
+    examples=(
+        ("kboot cache export cache.tar.zst", "the cache used last, for nodes like this one"),
+        ("kboot cache export cache.tar.zst --key K", "another one"),
+    ),
+    statuses=_EXPORTED,
 )
-@_ANY_WORDS
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--key", metavar="K", help="Which cache; without it the complete one that was used last.")
+@click.option("--incomplete", is_flag=True, help="Also one with which no engine has reached ready yet.")
 @common_options
-def export_command(common: Common, words: tuple[str, ...]) -> None:  # noqa: ARG001
-    """Write a cache folder to an archive: not in this version."""
-    raise not_in_this_version("kboot cache export", "copy the folder that `kboot cache status` names, with its times")
+def export_command(common: Common, file: Path, key: str | None, incomplete: bool) -> None:
+    """Write a folder of kernel caches to one archive: tar and zstd, with the SHA-256 of every file."""
+    from kboot.apply.cache_export import export_cache
+    from kboot.report.document import document, plain
+
+    node = open_node(common)
+    chosen = key or _last_key(node, incomplete)
+    cpus = len(node.host.affinity()) if node.host.live else 1
+    done = export_cache(node.paths.cache / chosen, file, cpus, incomplete=incomplete)
+    show(common, lambda: _exported_text(done), lambda: document("cache-export", plain(done)))
 
 
 @click.command(
     "import",
     cls=Command,
-    short_help="Not in this version.",
-    context_settings={"ignore_unknown_options": True},
-    examples=(("kboot cache import --help", "this text"), ("kboot cache status", "what is there")),
-    statuses=_LATER,
+    short_help="Fill a cache from an archive.",
+    examples=(
+        ("kboot cache import cache.tar.zst", "refused, with the factor, if it was made for another node"),
+        ("kboot cache import cache.tar.zst --replace", "put the one that is here aside"),
+    ),
+    statuses=_IMPORTED,
 )
-@_ANY_WORDS
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--replace", is_flag=True, help="Also over a complete cache of the same key, which is kept aside.")
 @common_options
-def import_command(common: Common, words: tuple[str, ...]) -> None:  # noqa: ARG001
-    """Read a cache folder from an archive: not in this version."""
-    raise not_in_this_version(
-        "kboot cache import", "copy a folder below the path that `kboot cache status` names, with its times"
-    )
+def import_command(common: Common, file: Path, replace: bool) -> None:
+    """Fill a folder of kernel caches from an archive: all of it, proven and durable, or nothing."""
+    from kboot.apply.cache_import import import_cache
+    from kboot.host.stream import open_to_read
+    from kboot.report.document import document, plain
+
+    node = open_node(common)
+    need_this_machine(node.host, "kboot cache import")
+    with open_to_read(file) as stream:
+        done = import_cache(
+            stream, node.paths.cache, lambda found: _misfits(found, node), len(node.host.affinity()), replace=replace
+        )
+    show(common, lambda: _imported_text(done), lambda: document("cache-import", plain(done)))
+
+
+def _last_key(node: Node, incomplete: bool) -> str:
+    """Return the key that was used last.
+
+    Raises:
+        FactMissing: there is none.
+    """
+    from kboot.cli.cache.folders import find_folders
+
+    folders = [f for f in find_folders(node) if f.complete or incomplete]
+    if not folders:
+        raise FactMissing(
+            "no-cache",
+            "this node has no kernel cache that is complete",
+            where=(str(node.paths.cache),),
+            hint="`kboot cache status` shows what there is; --incomplete takes one that no engine reached ready with",
+        )
+    return max(folders, key=lambda f: (f.last_used_unix_s or 0.0, f.key)).key
+
+
+def _misfits(found: ArchiveList, node: Node) -> tuple[str, ...]:
+    """Return what of an archive is not this node's: GPUs, driver, engine, packages; not the model, which may be new."""
+    from kboot.engines.common import node_factors
+    from kboot.facts.collect import collect
+    from kboot.plan.cache import misfits
+
+    engine = found.factors.get("engine", "")
+    facts = collect(node.host, node.paths, engine or None)
+    return misfits(found.factors, node_factors(facts, engine))
+
+
+def _exported_text(done: Exported) -> str:
+    from kboot.report.render_text import join, table
+    from kboot.report.units import show_bytes, show_seconds
+
+    rows = [
+        ("key", done.key),
+        ("holds", f"{done.files:,} files, {show_bytes(done.size_bytes)}{'' if done.complete else ', not complete'}"),
+        ("archive", f"{show_bytes(done.archive_bytes)} in {show_seconds(done.seconds)}"),
+        *(("left out", f"{count:,}: {why}") for why, count in done.left_out.items()),
+    ]
+    return join([done.path, *table(rows)])
+
+
+def _imported_text(done: Imported) -> str:
+    from kboot.report.render_text import join, table
+    from kboot.report.units import show_bytes, show_seconds
+
+    state = "complete" if done.complete else "not complete: no engine has reached ready with it"
+    rows = [
+        ("holds", f"{done.files:,} files, {show_bytes(done.size_bytes)}, {state}"),
+        ("took", show_seconds(done.seconds)),
+        *([("put aside", done.replaced)] if done.replaced else []),
+    ]
+    return join([done.path, *table(rows)])

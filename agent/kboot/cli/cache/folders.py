@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kboot.errors import KbootError
+
 if TYPE_CHECKING:
     from kboot.cli.options import Node
+    from kboot.plan.cache_garbage import CacheFolder
     from kboot.report.types import BootReport
-
-
-@dataclass(frozen=True, slots=True)
-class CacheFolder:
-    """One folder of kernel caches. last_used_unix_s: start of the last boot with this key; None when not on record."""
-
-    key: str
-    factors: Mapping[str, str]
-    complete: bool
-    size_bytes: int
-    files: int
-    last_used_unix_s: float | None
 
 
 def find_folders(node: Node) -> tuple[CacheFolder, ...]:
     """Return the cache folders of this node, by key."""
     from kboot.facts.caches import collect_caches
+    from kboot.host.tree import read_tree
+    from kboot.plan.cache_garbage import CacheFolder
     from kboot.report.saved import KEPT_BOOTS, load_reports
 
     facts, _ = collect_caches(node.host, node.paths)
     used = last_use(load_reports(node.paths, KEPT_BOOTS))
-    return tuple(
-        CacheFolder(key, factors, key in facts.complete, *_size(node.paths.cache / key), used.get(key))
-        for key, factors in sorted(facts.factors_of.items())
-    )
+    found = []
+    for key, factors in sorted(facts.factors_of.items()):
+        tree = read_tree(node.paths.cache / key)
+        made_unix_s = _made_unix_s(node.paths.cache / key)
+        complete = key in facts.complete
+        found.append(CacheFolder(key, factors, complete, tree.size_bytes, len(tree.files), used.get(key), made_unix_s))
+    return tuple(found)
+
+
+def keys_in_use(node: Node) -> frozenset[str]:
+    """Return the key that the hand-off record names: the next engine starts with it."""
+    from kboot.apply.handoff import read_handoff
+
+    with suppress(KbootError):  # no record, or not ours: then no engine starts from one
+        return frozenset({read_handoff(node.paths).cache_key})
+    return frozenset()
 
 
 def last_use(reports: Sequence[BootReport]) -> Mapping[str, float]:
@@ -46,14 +51,12 @@ def last_use(reports: Sequence[BootReport]) -> Mapping[str, float]:
     return used
 
 
-def _size(folder: Path) -> tuple[int, int]:
-    """Return bytes and files below a folder; what goes away meanwhile counts for nothing."""
-    size_bytes = files = 0
-    for path in folder.rglob("*"):
-        try:
-            stat = path.lstat()
-        except OSError:
-            continue
-        if not path.is_dir() or path.is_symlink():
-            size_bytes, files = size_bytes + stat.st_size, files + 1
-    return size_bytes, files
+def _made_unix_s(folder: Path) -> float:
+    """Return when kboot wrote the folder's factors, or its mark of completion."""
+    from kboot.store.cache_files import COMPLETE, FACTORS
+
+    times = [0.0]
+    for name in (FACTORS, COMPLETE):
+        with suppress(OSError):
+            times.append((folder / name).stat().st_mtime)
+    return max(times)

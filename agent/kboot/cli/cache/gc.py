@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kboot.cli.cache.folders import CacheFolder, find_folders
+from kboot.cli.cache.folders import find_folders, keys_in_use
 from kboot.cli.options import (
     Asked,
     Command,
     Common,
     Node,
     common_options,
-    not_in_this_version,
+    need_this_machine,
     open_node,
     open_profile,
     profile_options,
@@ -21,71 +23,125 @@ from kboot.cli.options import (
 )
 from kboot.errors import ExitStatus
 
+if TYPE_CHECKING:
+    from kboot.apply.cache_gc import Removed
+    from kboot.plan.cache_garbage import Aside, Budget, CacheFolder
+
 _GIB = 1 << 30
-_SHOWN = (
-    (ExitStatus.DONE, "shown"),
-    (ExitStatus.USAGE, "what is asked for is not in this version"),
+_DAY_S = 86_400
+_BOOT_WAIT_S = 2.0
+_STATUSES = (
+    (ExitStatus.DONE, "removed, or there was nothing to remove"),
     (ExitStatus.PROFILE, "the profile or configuration is not valid"),
+    (ExitStatus.ACTION_FAILED, "a boot is under way, or a folder cannot be removed"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What a clean-up takes away."""
+
+    folders: tuple[tuple[CacheFolder, str], ...]
+    aside: tuple[Aside, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Sum of all of it."""
+        return sum(f.size_bytes for f, _ in self.folders) + sum(a.size_bytes for a in self.aside)
 
 
 @click.command(
     "gc",
     cls=Command,
-    short_help="Show what a clean-up would remove.",
+    short_help="Remove caches that no boot uses.",
     examples=(
         ("kboot cache gc --dry-run", "what would be removed, and why"),
-        ("kboot cache gc --dry-run --max-gib 50", "with a budget of 50 GiB"),
+        ("kboot cache gc --max-gib 50", "with a budget of 50 GiB"),
     ),
-    statuses=_SHOWN,
+    statuses=_STATUSES,
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, remove nothing.")
 @click.option("--max-gib", type=click.IntRange(0), metavar="N", help="Budget; 0 or nothing: the profile's, else none.")
+@click.option(
+    "--max-age-days", type=click.IntRange(0), metavar="N", help="Longest unused; 0 or nothing: the profile's, else any."
+)
 @profile_options
 @common_options
-def gc_command(common: Common, asked: Asked, dry_run: bool, max_gib: int | None) -> None:
-    """Show which cache folders a clean-up would remove; this version removes nothing."""
-    if not dry_run:
-        raise not_in_this_version("kboot cache gc without --dry-run", "`kboot cache gc --dry-run` shows what would go")
-    from kboot.report.document import document, plain
+def gc_command(common: Common, asked: Asked, dry_run: bool, max_gib: int | None, max_age_days: int | None) -> None:
+    """Remove cache folders that no boot uses; never the current key's, nor the last with which an engine was ready."""
+    node = open_node(common)
+    budget = _budget(asked, node, max_gib, max_age_days)
+    if dry_run:
+        garbage, removed = _find(node, budget), None
+    else:
+        garbage, removed = _collect(node, budget)
+    show(common, lambda: _text(garbage, removed), lambda: _document(garbage, budget, removed))
+
+
+def _budget(asked: Asked, node: Node, max_gib: int | None, max_age_days: int | None) -> Budget:
+    from kboot.plan.cache_garbage import Budget
+
+    named = asked.name or node.config.profile
+    cache = open_profile(asked, node).cache if named else None
+    gib = max_gib or (cache.max_gib if cache else 0)
+    days = max_age_days or (cache.max_age_days if cache else 0)
+    return Budget(gib * _GIB, float(days * _DAY_S))
+
+
+def _find(node: Node, budget: Budget) -> Garbage:
+    from kboot.apply.cache_gc import list_aside
+    from kboot.host.clock import unix_s
+    from kboot.plan.cache_garbage import choose_aside, choose_garbage
+
+    now = unix_s()
+    folders = choose_garbage(find_folders(node), budget, now, keys_in_use(node))
+    return Garbage(folders, choose_aside(list_aside(node.paths.cache), budget, now))
+
+
+def _collect(node: Node, budget: Budget) -> tuple[Garbage, Removed]:
+    """Remove what is found while no boot runs: a boot may be about to use an old key again."""
+    from kboot.apply.cache_gc import remove_caches
+    from kboot.host.files import lock_file, make_dirs
+
+    need_this_machine(node.host, "kboot cache gc")
+    make_dirs(node.paths.runtime)
+    with lock_file(node.paths.runtime / "boot.lock", _BOOT_WAIT_S):
+        garbage = _find(node, budget)
+        return garbage, remove_caches(node.paths.cache, [f.key for f, _ in garbage.folders], garbage.aside)
+
+
+def _text(garbage: Garbage, removed: Removed | None) -> str:
     from kboot.report.render_text import join, table
     from kboot.report.units import show_bytes
 
-    node = open_node(common)
-    limit_gib = max_gib or _budget_gib(asked, node)
-    garbage = choose_garbage(find_folders(node), limit_gib * _GIB)
-    show(
-        common,
-        lambda: (
-            join(table([(f.key, show_bytes(f.size_bytes), why) for f, why in garbage], 0)) or "nothing would be removed"
-        ),
-        lambda: document(
-            "cache-gc",
-            {"dry_run": True, "max_gib": limit_gib, "remove": [{**plain(f), "why": why} for f, why in garbage]},
-        ),
+    kept = dict(removed.kept) if removed else {}
+    rows = [(f.key, show_bytes(f.size_bytes), kept.get(f.key, why)) for f, why in garbage.folders]
+    rows += [(a.path, show_bytes(a.size_bytes), "put aside long ago") for a in garbage.aside]
+    if not rows and not (removed and removed.swept):
+        return "nothing to remove" if removed else "nothing would be removed"
+    gone = garbage.size_bytes - sum(f.size_bytes for f, _ in garbage.folders if f.key in kept)
+    swept = f", {removed.swept} leftovers of killed runs" if removed and removed.swept else ""
+    last = f"{show_bytes(gone)} removed{swept}" if removed else f"{show_bytes(gone)} would be removed"
+    return join([*table(rows, 0), last])
+
+
+def _document(garbage: Garbage, budget: Budget, removed: Removed | None) -> dict[str, Any]:
+    from kboot.report.document import document, plain
+
+    return document(
+        "cache-gc",
+        {
+            "dry_run": removed is None,
+            "max_gib": budget.limit_bytes // _GIB,
+            "max_age_days": int(budget.max_age_s) // _DAY_S,
+            "remove": _rows(garbage.folders),
+            "aside": plain(garbage.aside),
+            "removed": plain(removed),
+        },
     )
 
 
-def choose_garbage(folders: Sequence[CacheFolder], limit_bytes: int) -> tuple[tuple[CacheFolder, str], ...]:
-    """Return the folders to remove, each with the reason; limit_bytes 0: no budget.
+def _rows(folders: Sequence[tuple[CacheFolder, str]]) -> list[dict[str, Any]]:
+    from kboot.report.document import plain
 
-    1. The last used folder and the last used complete one stay, whatever the budget.
-    2. Incomplete folders that a later boot has replaced go: they hold no state worth a boot.
-    3. Over budget, the longest unused go first.
-    """
-    by_use = sorted(folders, key=lambda f: (f.last_used_unix_s or 0.0, f.key), reverse=True)
-    keep = {f.key for f in (by_use[:1] + [f for f in by_use if f.complete][:1])}
-    chosen = {f.key: "no boot with it reached ready" for f in by_use if not f.complete and f.key not in keep}
-    total = sum(f.size_bytes for f in by_use if f.key not in chosen)
-    for folder in reversed(by_use):
-        if not limit_bytes or total <= limit_bytes:
-            break
-        if folder.key not in keep and folder.key not in chosen:
-            chosen[folder.key] = "over the budget, longest unused"
-            total -= folder.size_bytes
-    return tuple((f, chosen[f.key]) for f in sorted(folders, key=lambda f: f.key) if f.key in chosen)
-
-
-def _budget_gib(asked: Asked, node: Node) -> int:
-    named = asked.name or node.config.profile
-    return open_profile(asked, node).cache.max_gib if named else 0
+    return [{**plain(folder), "why": why} for folder, why in folders]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.cache.folders import CacheFolder, find_folders
+from kboot.cli.cache.folders import find_folders
 from kboot.cli.options import Command, Common, Node, common_options, open_node, show
 from kboot.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kboot.plan.cache_garbage import CacheFolder
 
 
 @click.command(

@@ -1,0 +1,82 @@
+"""Fills a new key's folder from the profile's seed, so that a replaced node does not tune and compile again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kboot.apply.cache_import import Imported, Readable, import_cache
+from kboot.errors import ActionFailed, KbootError, SourceError
+from kboot.events import Emit
+from kboot.host.clock import sleep_s
+from kboot.host.stream import open_to_read
+from kboot.plan.cache import misfits
+from kboot.plan.types import PrepareCache
+from kboot.sources.download import download
+from kboot.sources.secrets import without_query
+
+_TRIES = 2
+_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seeding:
+    """What taking in a seed needs. env: proxies and certificates are read from here. stop: ends it early."""
+
+    env: Mapping[str, str]
+    cpus: int
+    emit: Emit
+    stop: threading.Event
+
+
+def seed_cache(action: PrepareCache, seeding: Seeding) -> Imported | KbootError:
+    """Take in the seed; what keeps it from being used is returned: the engine then compiles what it needs."""
+    folder = Path(action.path)
+    for left in reversed(range(_TRIES)):
+        try:
+            with _open(action.seed, seeding.env) as stream:
+                return import_cache(
+                    _Stopped(stream, seeding.stop),
+                    folder.parent,
+                    lambda found: misfits(found.factors, action.key.factors),
+                    seeding.cpus,
+                )
+        except SourceError as exc:
+            if not (exc.retry and left):
+                return exc
+            sleep_s(_PAUSE_S)
+        except KbootError as exc:
+            return exc
+    raise AssertionError("unreachable: the last try returns")
+
+
+def seed_name(seed: str) -> str:
+    """Return the seed for messages: a signed link's query is a secret."""
+    return without_query(seed) if "://" in seed else seed
+
+
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    """A stream that ends with an error when kboot is told to stop."""
+
+    stream: Readable
+    stop: threading.Event
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes, none at the end."""
+        if self.stop.is_set():
+            raise ActionFailed("interrupted", "kboot was stopped while it took in the seed")
+        return self.stream.read(size)
+
+
+@contextmanager
+def _open(seed: str, env: Mapping[str, str]) -> Iterator[Readable]:
+    if "://" in seed:
+        with download(seed, env) as stream:
+            yield stream
+    else:
+        with open_to_read(Path(seed)) as file:
+            yield file

@@ -1,0 +1,88 @@
+"""How is one file received from a plain HTTP server, as a stream, with no listing that says what it is?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from urllib.parse import urljoin
+
+from kboot.errors import SourceError
+from kboot.sources.framing import Frame
+from kboot.sources.http import Answer, Client, HttpBody
+from kboot.sources.proxies import origin_of
+from kboot.sources.secrets import without_query
+
+_HOPS = 5
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_BUFFER_BYTES = 1 << 20
+_CONNECT_S = 5.0
+_STALL_S = 30.0
+
+
+class Download:
+    """A body being received. size_bytes: as the server says; None when it does not."""
+
+    def __init__(self, body: HttpBody, size_bytes: int | None) -> None:
+        self.size_bytes = size_bytes
+        self._body = body
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to `size` bytes, none at the end.
+
+        Raises:
+            SourceError: the connection broke, fell silent, or ended before the size the server had said.
+        """
+        return bytes(self._buffer[: self._body.readinto(self._buffer[: max(1, size)])])
+
+
+@contextmanager
+def download(
+    url: str, env: Mapping[str, str] = MappingProxyType({}), connect_timeout_s: float = _CONNECT_S,
+    stall_timeout_s: float = _STALL_S,
+) -> Iterator[Download]:  # fmt: skip
+    """Ask for a URL and yield its body; redirects are followed, but never from https to http.
+
+    env: proxies and certificates are read from here.
+
+    Raises:
+        SourceError: no connection, a refusal, a redirect that leads nowhere.
+    """
+    client = Client(env, connect_timeout_s, stall_timeout_s)
+    try:
+        answer = _follow(client, url)
+        size_bytes = _length(answer)
+        with answer.body(Frame(0, size_bytes, size_bytes)) as body:
+            yield Download(body, size_bytes)
+    finally:
+        client.close()
+
+
+def _follow(client: Client, url: str) -> Answer:
+    for _ in range(_HOPS):
+        answer = client.get(url, {})
+        if answer.status == 200:
+            return answer
+        location = answer.headers.get("location", "")
+        answer.drop()
+        if answer.status not in _REDIRECTS:
+            raise SourceError(
+                "download-refused",
+                f"{origin_of(url).address} answers {answer.status} for {without_query(url)}",
+                retry=answer.status >= 500 or answer.status == 429,
+            )
+        target = urljoin(url, location)
+        if not location or (origin_of(url).scheme == "https" and origin_of(target).scheme == "http"):
+            raise SourceError("redirect-not-valid", f"{origin_of(url).address} redirects to {without_query(target)!r}")
+        url = target
+    raise SourceError("redirect-not-valid", f"{origin_of(url).address} redirects more than {_HOPS} times")
+
+
+def _length(answer: Answer) -> int | None:
+    encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        answer.drop()
+        raise SourceError("transformed-body", f"the body comes as {encoding}, wanted as it is")
+    value = answer.headers.get("content-length", "").strip()
+    return int(value) if value.isdigit() else None
