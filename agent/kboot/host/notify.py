@@ -8,7 +8,9 @@ import time
 from collections.abc import MutableMapping
 from contextlib import suppress
 
-_VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+"""What systemd tells a service about them."""
+
 _REPEATED_S = 1.0
 """Patience with a full queue of the service manager, for what the next message says again."""
 _ONCE_S = 10.0
@@ -66,7 +68,7 @@ def take_notifier(env: MutableMapping[str, str], pid: int) -> Notifier:
 
     They are removed so that no child speaks to systemd in this process's name or believes that it is watched.
     """
-    address, watchdog_usec, watchdog_pid = (env.pop(name, "") for name in _VARIABLES)
+    address, watchdog_usec, watchdog_pid = (env.pop(name, "") for name in VARIABLES)
     watched = watchdog_usec.isdecimal() and int(watchdog_usec) > 0 and watchdog_pid in ("", str(pid))
     return Notifier(
         address if address.startswith(("/", "@")) else "",
