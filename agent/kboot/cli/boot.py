@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -63,6 +64,8 @@ def command(
     """Tune this node, fetch, verify and warm the checkpoint, and write the hand-off record."""
     if exit_when_ready and not serve:
         raise UsageError("usage", "--exit-when-ready is about the engine: give --serve as well")
+    if serve and not dry_run:
+        _leave_init_behind()
     from kboot.boot import BootOptions
 
     options = BootOptions(
@@ -81,3 +84,16 @@ def command(
         show_plan(common, node, make(common, asked, node, options))
         return
     run_boot(common, asked, options, "boot")
+
+
+def _leave_init_behind() -> None:
+    """Do the work in a child where this is the first process of a container, which has duties of its own.
+
+    Raises:
+        SystemExit: in the first process, when the work has ended.
+    """
+    from kboot.host.init import split_off_init
+
+    status = split_off_init()
+    if status is not None:
+        sys.exit(status)
