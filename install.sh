@@ -348,6 +348,14 @@ runtime_dir = ""
 
 # File with the Hub token, owner root, mode 0600; empty = none.
 token_file = ""
+
+# What you declare for terms that depend on it (`kboot license show`); nothing is sent anywhere.
+# use: internal, product (inside a product) or sells-access (inference or fine-tuning is sold).
+#[operator]
+#use = "internal"
+#group_revenue_usd_12_months = 0
+#monthly_revenue_usd = 0
+#monthly_users = 0
 TEXT
 }
 

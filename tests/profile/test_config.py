@@ -47,7 +47,9 @@ def test_a_file_that_was_asked_for_must_be_there(paths: Paths, tmp_path: Path) -
         ('state_dir = "relative"\n', 'state_dir is "relative"; wanted: an absolute path'),
         ('profile = "../x"\n', 'profile is "../x"; wanted: a-z, 0-9'),
         ("profile = 3\n", "profile is 3; wanted: text"),
-        ("[fetch]\nstreams = 1\n", "fetch is unknown; known here: profile, runtime_dir, schema, state_dir, token_file"),
+        ("[fetch]\nstreams = 1\n", "fetch is unknown; known here: operator, profile, runtime_dir, schema, state_dir"),
+        ('[operator]\nuse = "resale"\n', "operator.use is"),
+        ("[operator]\nmonthly_users = -1\n", "operator.monthly_users is -1; wanted: at least 0"),
     ],
 )
 def test_a_bad_key_is_named(text: str, line: str, paths: Paths) -> None:

@@ -48,8 +48,9 @@ def command() -> None:
 @profile_options
 @common_options
 def show_command(common: Common, asked: Asked, whole: bool, offline: bool) -> None:
-    """Show the terms of the model and whether they were accepted on this node; changes nothing."""
+    """Show the model's terms, which conditions apply to you, and whether they were accepted here; changes nothing."""
     from kboot.apply.license import status
+    from kboot.profile.terms import judge
     from kboot.report.document import document, plain
 
     node = open_node(common)
@@ -64,6 +65,8 @@ def show_command(common: Common, asked: Asked, whole: bool, offline: bool) -> No
         "status": state.status,
         "passes": state.passes,
         "why": state.why,
+        "conditions": plain(judge(profile.license, profile.declared)),
+        "operator": plain(profile.declared),
         "record": plain(state.record),
         **({"text": (text or b"").decode(errors="replace")} if whole else {}),
     }
@@ -147,6 +150,7 @@ def find_text(profile: Profile, node: Node, *, offline: bool) -> tuple[bytes, st
 
 
 def _terms(profile: Profile, state: LicenseState) -> str:
+    from kboot.profile.terms import judge
     from kboot.report.render_text import join, wrap
 
     terms = profile.license
@@ -154,6 +158,11 @@ def _terms(profile: Profile, state: LicenseState) -> str:
     lines += [f"  {terms.url}"] if terms.url else []
     for condition in terms.summary:
         lines += wrap(condition, "  - ")
+    states = judge(terms, profile.declared)
+    if states:
+        as_of = f" (terms as of {terms.as_of})" if terms.as_of else ""
+        lines.append(f"for what [operator] in kboot.toml declares{as_of}:")
+        lines += [line for found in states for line in wrap(found.text, "  - ")]
     need = f"must be accepted before a hand-off; {state.status}: " if terms.accept_required else ""
     return join([*lines, *wrap(f"{need}{state.why}", "  ")])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -184,7 +184,8 @@ def open_profile(asked: Asked, node: Node) -> Profile:
     """
     from kboot.profile.load import load_profile
 
-    return load_profile(profile_name(asked, node), node.paths, asked.overrides)
+    profile = load_profile(profile_name(asked, node), node.paths, asked.overrides)
+    return replace(profile, declared=node.config.operator)
 
 
 def profile_name(asked: Asked, node: Node) -> str:

@@ -77,7 +77,7 @@ def build_profile(name: str, documents: tuple[Document, ...]) -> Profile:
 def asked(profile: Profile) -> dict[str, object]:
     """Return everything that is asked, as plain values; not where it comes from."""
     values = asdict(profile)
-    del values["origin"], values["digest"]
+    del values["origin"], values["digest"], values["declared"]
     return values
 
 

@@ -10,7 +10,7 @@ from kboot.profile.merge import dotted
 from kboot.profile.toml import toml_value
 from kboot.profile.types import LayoutAsk, Profile
 
-_NOT_SHOWN = frozenset({"name", "origin", "digest", "layout"})
+_NOT_SHOWN = frozenset({"name", "origin", "digest", "declared", "layout"})
 
 
 def profile_to_json(profile: Profile) -> dict[str, object]:

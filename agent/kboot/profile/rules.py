@@ -69,6 +69,7 @@ VALUES: Mapping[str, Rule] = {
     "cpu.governor": _WORD,
     "fleet.peers.*": _HOST,
     "license.file": _RELATIVE,
+    "license.as_of": Rule(lambda text: not text or _DATE.test(text), _DATE.wanted),
     "license.url": _URL,
     "model.api_price.as_of": _DATE,
     "serve.host": _HOST,

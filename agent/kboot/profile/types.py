@@ -64,12 +64,32 @@ class CheckpointAsk:
     exclude: tuple[str, ...] = ()
 
 
+OperatorUse = Literal["", "internal", "product", "sells-access"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LicenseCondition:
+    """One condition of a licence: what it asks for, and of whom.
+
+    needs: what is asked. any_of: one bound is enough; else every bound that is given must be passed. The bounds are
+    compared with what `[operator]` in kboot.toml declares. uses: for whom it is; empty = for every use.
+    """
+
+    needs: Annotated[str, MinLen(1)]
+    uses: tuple[Literal["internal", "product", "sells-access"], ...] = ()
+    group_revenue_usd_12_months_above: NotNegativeUsd | None = None
+    monthly_revenue_usd_above: NotNegativeUsd | None = None
+    monthly_users_above: NotNegative | None = None
+    any_of: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LicenseAsk:
     """`[license]`: the terms, as data.
 
     accept_required: the terms must be accepted by an operator on this node before a hand-off.
     file: path of the licence text in the repository. summary: the conditions, one a line.
+    condition: those with thresholds. as_of: when the terms were read.
     """
 
     name: str = ""
@@ -77,6 +97,22 @@ class LicenseAsk:
     file: str = "LICENSE"
     accept_required: bool = False
     summary: tuple[str, ...] = ()
+    condition: tuple[LicenseCondition, ...] = ()
+    as_of: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorAsk:
+    """`[operator]` of kboot.toml: what the operator declares, for terms that depend on it. Nothing is sent anywhere.
+
+    use: internal = nobody outside is served; product = inside a product; sells-access = inference or fine-tuning
+    access is sold. group_revenue_usd_12_months: highest of any 12 months, of the whole group. None = not declared.
+    """
+
+    use: OperatorUse = ""
+    group_revenue_usd_12_months: NotNegativeUsd | None = None
+    monthly_revenue_usd: NotNegativeUsd | None = None
+    monthly_users: NotNegative | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +250,7 @@ class Profile:
 
     origin: dotted key → where its value comes from ("profiles/models/demo.toml", "--set", "default").
     digest: sha256 over the canonical JSON of everything asked (not of origins).
+    declared: by this node's operator in kboot.toml; no part of what is asked.
     """
 
     name: str
@@ -232,6 +269,7 @@ class Profile:
     fleet: FleetAsk = field(default_factory=FleetAsk)
     origin: Mapping[str, str] = field(default_factory=dict)
     digest: str = ""
+    declared: OperatorAsk = field(default_factory=OperatorAsk)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +307,7 @@ class NodeConfig:
     """`/etc/kboot/kboot.toml`: what this node does at boot, apart from any model.
 
     profile: name of the profile to boot. state_dir, runtime_dir: empty = the defaults.
-    token_file: Hub token, mode 0600.
+    token_file: Hub token, mode 0600. operator: facts that a model's terms depend on.
     """
 
     schema: Literal[1] = 1
@@ -277,3 +315,4 @@ class NodeConfig:
     state_dir: str = ""
     runtime_dir: str = ""
     token_file: str = ""
+    operator: OperatorAsk = field(default_factory=OperatorAsk)

@@ -19,7 +19,7 @@ from kboot.profile.toml import toml_value
 
 T = TypeVar("T")
 _SHOWN = 60
-_NOT_KEYS = frozenset({"origin", "digest"})  # fields that loading fills in
+_NOT_KEYS = frozenset({"origin", "digest", "declared"})  # fields that loading fills in
 _TYPES = {
     "bool_type": "true or false",
     "dataclass_type": "a table",
