@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 
 from booting import Node, profile
 from cli.cli_run import hub
+from kboot.apply.pace import Pace
 from kboot.checkpoint import VerifyMode
 from kboot.errors import SourceError
+from kboot.events import Event, FileDone
 from kboot.verification import VerifyReport, verify_checkpoint
 
 SHARD = "model-00003-of-00006.safetensors"
@@ -108,3 +111,52 @@ def test_a_repair_without_a_source_says_so_and_loses_nothing(node: Node) -> None
         left = failed(verify(node, "full"))
 
     assert {SHARD} == set(left)
+
+
+def test_a_scrub_begins_with_what_was_hashed_longest_ago_and_goes_on_where_it_was_stopped(node: Node) -> None:
+    """Stopped after two files, the next run takes the others first; with an age given, only them."""
+    done: list[str] = []
+
+    def scrub(stop_after: int, min_age_s: float = 0.0) -> VerifyReport:
+        node.stop.clear()
+        done.clear()
+
+        def emit(event: Event) -> None:
+            if isinstance(event, FileDone) and event.phase == "verify":
+                done.append(event.path)
+                if len(done) == stop_after:
+                    node.stop.set()
+
+        pace = Pace(background=True)
+        return verify_checkpoint(
+            profile(), node.host, node.paths, "full", False, True, emit, node.stop, pace, min_age_s
+        )
+
+    started_unix_s = time.time()
+    scrub(2)
+    first = list(done)
+    report = scrub(1000, time.time() - started_unix_s)
+    rest = list(done)
+    scrub(1)
+
+    assert 2 == len(first)
+    assert len(report.listing.files) - 2 == len(rest)
+    assert set() == set(first) & set(rest)
+    assert first[:1] == done
+    assert {} == failed(report)
+    assert report.oldest_hash_unix_s is not None
+    assert started_unix_s <= report.oldest_hash_unix_s
+
+
+def test_a_file_that_nobody_hashed_comes_first_and_has_no_age(node: Node) -> None:
+    """The oldest proof is that of a file without any."""
+    node.blob(SHARD).write_bytes(node.blob(SHARD).read_bytes())
+    ledger = verify(node, "ledger")
+    seen: list[str] = []
+    verify_checkpoint(
+        profile(), node.host, node.paths, "full", False, True,
+        lambda e: seen.append(e.path) if isinstance(e, FileDone) else None, node.stop, Pace(background=True),
+    )  # fmt: skip
+
+    assert ledger.oldest_hash_unix_s is None
+    assert SHARD == seen[0]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kboot.apply.outcome import Effect, carry_out
+from kboot.apply.pace import FULL_PACE, Pace
 from kboot.apply.run import Tools, run_phase
 from kboot.boot import BootOptions, bytes_job, structures_of, tools_of
 from kboot.checkpoint import CheckpointFacts, FileState, Listing, LocalFile, RemoteFile, VerifyMode
@@ -25,12 +26,16 @@ from kboot.report.types import Outcome
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was found; claim says how far the proof goes."""
+    """What was found; claim says how far the proof goes.
+
+    oldest_hash_unix_s: when the file was hashed whose last hash is the longest ago; None where one was never hashed.
+    """
 
     mode: VerifyMode
     claim: str
     outcomes: tuple[Outcome, ...]
     listing: Listing
+    oldest_hash_unix_s: float | None
 
 
 def verify_checkpoint(
@@ -42,10 +47,14 @@ def verify_checkpoint(
     offline: bool,
     emit: Emit,
     stop: threading.Event,
+    pace: Pace = FULL_PACE,
+    min_age_s: float = 0.0,
 ) -> VerifyReport:
     """Prove what is on this disk by the mode; with repair, fetch again what is wrong. Needs no network otherwise.
 
     ledger reads no content: a file whose identity is not the one it had when it was hashed is reported, not hashed.
+    The file whose last hash is the longest ago comes first, so that a run that was stopped goes on with the next one.
+    min_age_s: files hashed less long ago are left at that.
 
     Raises:
         KbootError: nothing is known of the commit on this disk, or a repair is asked and no source answers.
@@ -53,8 +62,8 @@ def verify_checkpoint(
     started_unix_s = unix_s()
     asked = replace(profile, verify=replace(profile.verify, mode=mode))
     job = bytes_job(asked, host, paths, BootOptions(offline=offline or not repair), emit)
-    tools = tools_of(job, host, paths, emit, stop)
-    looked = _look(job.checkpoint, mode, tools)
+    tools = replace(tools_of(job, host, paths, emit, stop), pace=pace)
+    looked = _look(_due(job.checkpoint, started_unix_s - min_age_s), mode, tools)
     structures = structures_of(looked)
     unproven = [f for f in job.checkpoint.files if f.state in _not_right_by(mode)]
     if tools.sources:
@@ -63,7 +72,18 @@ def verify_checkpoint(
         outcomes = (*looked, *(_by_identity(f, mode) for f in unproven))
     after = checkpoint_facts(job.checkpoint.listing, job.store, profile.name)
     claim = verify_claim(after, started_unix_s, structures)
-    return VerifyReport(mode, claim, outcomes, job.checkpoint.listing)
+    return VerifyReport(mode, claim, outcomes, job.checkpoint.listing, _oldest(after))
+
+
+def _due(checkpoint: CheckpointFacts, hashed_before_unix_s: float) -> CheckpointFacts:
+    """Return the facts with the files that a verification is to look at, the one least recently hashed first."""
+    files = [f for f in checkpoint.files if (f.verified_unix_s or 0.0) <= hashed_before_unix_s]
+    return replace(checkpoint, files=tuple(sorted(files, key=lambda f: (f.verified_unix_s or 0.0, f.file.path))))
+
+
+def _oldest(checkpoint: CheckpointFacts) -> float | None:
+    moments = [f.verified_unix_s for f in checkpoint.files]
+    return None if None in moments else min((m for m in moments if m is not None), default=None)
 
 
 def _look(checkpoint: CheckpointFacts, mode: VerifyMode, tools: Tools) -> tuple[Outcome, ...]:

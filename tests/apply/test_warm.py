@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kboot.apply.warm import warm_files
-from kboot.events import Event, FileDone
+from kboot.events import Event, FileDone, Notice
 from kboot.host.pagecache import resident_bytes
 from kboot.plan.types import WarmFile
 from kboot.report.types import Outcome
@@ -87,6 +87,20 @@ def test_only_what_is_not_resident_is_read(cold: Node) -> None:
     assert 9 * MIB <= there < LISTING.files[0].size_bytes
     assert LISTING.files[0].size_bytes - 8 * MIB == outcome.size_bytes
     assert LISTING.files[0].size_bytes == cold.resident()[0]
+
+
+def test_a_file_that_was_almost_warm_is_not_taken_for_one_that_does_not_stay(cold: Node) -> None:
+    """One page was cold: its whole window is read, one page more is resident, and memory holds all of it."""
+    cold.warm(1 << 40)
+    cold.told.clear()
+    fd = os.open(cold.blobs()[0], os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 4096, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+    outcomes = cold.warm(1 << 40)
+
+    assert 8 * MIB == sum(o.size_bytes for o in outcomes)
+    assert [] == [e for e in cold.told if isinstance(e, Notice)]
 
 
 def test_the_budget_ends_the_reading(cold: Node) -> None:

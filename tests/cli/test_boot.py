@@ -76,6 +76,17 @@ def test_the_checkpoint_alone_is_fetched_verified_and_warmed(node: Kboot) -> Non
     assert 0 == node("fetch", *DEMO, "--offline", env=offline).status
 
 
+def test_a_scrub_reads_the_disk_at_a_rate_and_tells_the_oldest_proof(node: Kboot) -> None:
+    """In the background, at 50 MiB/s: everything is hashed, and the age of the oldest hash is in the document."""
+    node("fetch", *DEMO)
+    scrub = node("verify", *DEMO, "--mode", "full", "--background", "--rate-mib-s", "50", "--json")
+    again = node("verify", *DEMO, "--mode", "full", "--background", "--older-than-h", "1", "--json")
+
+    assert (0, True) == (scrub.status, scrub.doc["ok"])
+    assert 0 <= scrub.doc["oldest_hash_age_s"] < 60
+    assert (0, []) == (again.status, again.doc["outcomes"])
+
+
 def test_two_commands_at_once_both_end_well(node: Kboot) -> None:
     """fetch, boot and boot on one fresh node at the same time: each ends with status 0, and the node is ready."""
     runs = [

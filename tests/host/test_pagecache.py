@@ -1,10 +1,11 @@
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from kboot.host import pagecache
-from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes
+from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes, resident_in
 
 MIB = 1 << 20
 
@@ -124,3 +125,39 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """The caller decides what that means."""
     with pytest.raises(FileNotFoundError):
         resident_bytes(tmp_path / "nowhere")
+
+
+def read_past_cache(path: Path) -> bytes:
+    with Reading(path, new_buffer(MIB), past_cache=True) as reading:
+        return b"".join(bytes(data) for data in reading)
+
+
+def test_reading_past_the_cache_leaves_it_as_it_was(cold: Path) -> None:
+    """A scrub takes no memory from the engine: what was cold stays cold, what was warm stays warm; all bytes come."""
+    assert cold.stat().st_size == len(read_past_cache(cold))
+    assert 0 == resident_bytes(cold)
+
+    content = cold.read_bytes()
+    warm = resident_bytes(cold)
+    assert content == read_past_cache(cold)
+    assert warm == resident_bytes(cold)
+
+
+def test_files_in_memory_can_be_read_past_the_cache_too(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """tmpfs has no O_DIRECT on older kernels, and nothing to evict."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.write(bytes(range(256)) * 5000)
+        file.flush()
+
+        assert bytes(range(256)) * 5000 == read_past_cache(Path(file.name))
+
+
+def test_residency_of_ranges_counts_them_alone(cold: Path) -> None:
+    """What was read is asked for, not what is there besides."""
+    with open(cold, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # the kernel reads nothing ahead
+        os.pread(file.fileno(), MIB, MIB)
+
+    assert MIB == resident_in(cold, [(MIB, 2 * MIB)])
+    assert MIB == resident_in(cold, [(MIB, 2 * MIB), (3 * MIB, 4 * MIB)])
+    assert 0 == resident_in(cold, [(3 * MIB, 4 * MIB), (4 * MIB, 4 * MIB + 3)])

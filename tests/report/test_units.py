@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kboot.report.units import shorten, show_bytes, show_rate, show_seconds, show_time
+from kboot.report.units import shorten, show_age, show_bytes, show_rate, show_seconds, show_time
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,11 @@ def test_a_shortened_text_never_exceeds_its_width(text: str, width: int) -> None
 
     assert len(short) <= width
     assert short == text or len(text) > width
+
+
+@pytest.mark.parametrize(
+    ("expected", "seconds"), [("3.0 s", 3), ("47 h 59 min", 172_740), ("2 days", 172_800), ("12 days", 1_080_000)]
+)
+def test_ages_are_in_days_where_hours_say_little(expected: str, seconds: float) -> None:
+    """Two days and more are whole days."""
+    assert expected == show_age(seconds)

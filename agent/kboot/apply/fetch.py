@@ -10,9 +10,10 @@ from pathlib import Path
 
 from kboot.apply.fetch_desk import Desk
 from kboot.apply.fetch_shared import Shared
-from kboot.apply.fetch_stream import Stream, Throttle
+from kboot.apply.fetch_stream import Stream
 from kboot.apply.fetch_transport import HfTransfer, transfer_path
 from kboot.apply.fetch_work import MIN_PIECE_BYTES, Job, Pool, jobs_of
+from kboot.apply.pace import Throttle
 from kboot.checkpoint import Listing
 from kboot.errors import ActionFailed, DoesNotFit, KbootError
 from kboot.events import Emit, FileDone, FileTrouble

@@ -9,6 +9,7 @@ from kboot.apply.fetch_desk import Desk, wrong_twice
 from kboot.apply.fetch_shared import LOOK_S, SILENT_S, Shared
 from kboot.apply.fetch_transport import HfTransfer
 from kboot.apply.fetch_work import Claim, Job, Pool
+from kboot.apply.pace import Throttle
 from kboot.checkpoint import Listing
 from kboot.errors import KbootError, SourceError, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
@@ -22,26 +23,6 @@ _PROGRESS_S = 0.25
 _WORTH_BYTES = 8 << 20  # a try that brought less than this, and not the end either, counts as failed
 _SHORTEST_BYTES = 64 << 10  # an answer that ends properly, but after less than this, is trouble
 _ROUNDS = 2  # a file that came whole and wrong is fetched once more
-
-
-class Throttle:
-    """A rate over all streams. rate_bytes_s: 0 = none."""
-
-    def __init__(self, rate_bytes_s: int, stop: threading.Event) -> None:
-        self._rate = rate_bytes_s
-        self._stop = stop
-        self._lock = threading.Lock()
-        self._free_at_s = 0.0
-
-    def pass_by(self, size_bytes: int) -> None:
-        """Wait until this many bytes fit into the rate."""
-        if not self._rate:
-            return
-        with self._lock:
-            now = monotonic_s()
-            self._free_at_s = max(self._free_at_s, now) + size_bytes / self._rate
-            wait_s = self._free_at_s - now
-        self._stop.wait(wait_s)
 
 
 class Stream:

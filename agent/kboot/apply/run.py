@@ -15,6 +15,7 @@ from kboot.apply.caches import prepare_cache
 from kboot.apply.fetch import fetch_files
 from kboot.apply.mend import mend
 from kboot.apply.outcome import skipped
+from kboot.apply.pace import FULL_PACE, Pace
 from kboot.apply.publish import publish
 from kboot.apply.settings import write_settings
 from kboot.apply.verify import verify_files
@@ -65,6 +66,7 @@ class Tools:
     emit: Emit
     stop: threading.Event
     environ: Mapping[str, str] = field(default_factory=dict)
+    pace: Pace = FULL_PACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
         case VerifyFile():
             threads = profile.verify.threads or min(32, tools.cpus)
             actions, may_mend = _of(phase, VerifyFile), bool(tools.sources)
-            outcomes = verify_files(actions, tools.listing, store, threads, emit, stop, may_mend)
+            outcomes = verify_files(actions, tools.listing, store, threads, emit, stop, may_mend, tools.pace)
             if not may_mend or stop.is_set():
                 return outcomes
             return mend(actions, outcomes, lambda wrong: _fetch(wrong, tools), emit)

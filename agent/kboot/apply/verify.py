@@ -11,6 +11,7 @@ from typing import BinaryIO, assert_never
 
 from kboot.apply.mend import mends
 from kboot.apply.outcome import Effect, carry_out, skipped
+from kboot.apply.pace import FULL_PACE, Pace, Throttle
 from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
@@ -34,16 +35,22 @@ def verify_files(
     emit: Emit,
     stop: threading.Event,
     may_mend: bool = False,
+    pace: Pace = FULL_PACE,
 ) -> tuple[Outcome, ...]:
     """Prove each file in the mode its action asks for; what is found out goes into the ledger.
 
     full reads and hashes every byte, several files at once, largest first, and evicts nothing: it is also the warm
-    pass. Once stopped, files not begun are skipped. may_mend: what is wrong is not the last word on a file.
+    pass. In the background it takes the actions in their order, one at a time, reads the disk past the page cache, and
+    evicts nothing either. Once stopped, files not begun are skipped. may_mend: what is wrong is not the last word.
     """
-    job = _Job(listing, store, {f.file.path: f for f in store.local(listing)}, emit, stop, may_mend)
-    largest_first = sorted(actions, key=lambda a: (-a.file.size_bytes, a.file.path))
+    throttle = Throttle(pace.rate_mib_s << 20, stop)
+    local_of = {f.file.path: f for f in store.local(listing)}
+    job = _Job(listing, store, local_of, emit, stop, may_mend, pace.background, throttle)
+    ordered = actions if pace.background else sorted(actions, key=lambda a: (-a.file.size_bytes, a.file.path))
+    if pace.background:
+        threads = 1
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="verify") as pool:
-        outcome_of = dict(zip(largest_first, pool.map(job.verify, largest_first)))
+        outcome_of = dict(zip(ordered, pool.map(job.verify, ordered)))
     for path, error in _check_index(job).items():
         for action in (a for a in actions if a.file.path == path and outcome_of[a].status == "done"):
             emit(FileTrouble("verify", path, error.code, error.message, final=True))
@@ -64,6 +71,8 @@ class _Job:
     emit: Emit
     stop: threading.Event
     may_mend: bool
+    past_cache: bool
+    throttle: Throttle
     headers: dict[str, structure.Header] = field(default_factory=dict)
 
     def verify(self, action: VerifyFile) -> Outcome:
@@ -99,7 +108,8 @@ class _Job:
         blob = self.store.blob_path(self.listing.repo, file.blob_id)
         try:
             known = self.store.ledger.prefixes(file.blob_id)
-            hashed = hash_file(blob, file, on_bytes=_progress(file, self.emit, self.stop), known=known)
+            on_bytes = _progress(file, self.emit, self.stop, self.throttle)
+            hashed = hash_file(blob, file, on_bytes=on_bytes, known=known, past_cache=self.past_cache)
         except VerificationFailed as exc:
             raise self._condemned(file, blob, exc) from exc
         if (problem := self._read_structure(file, blob)) is not None:
@@ -199,11 +209,13 @@ def _vouched(local: LocalFile) -> None:
         )
 
 
-def _progress(file: RemoteFile, emit: Emit, stop: threading.Event) -> Callable[[int], bool]:
-    next_s = monotonic_s() + _PROGRESS_EVERY_S
+def _progress(file: RemoteFile, emit: Emit, stop: threading.Event, throttle: Throttle) -> Callable[[int], bool]:
+    next_s, before_bytes = monotonic_s() + _PROGRESS_EVERY_S, 0
 
     def on_bytes(done_bytes: int) -> bool:
-        nonlocal next_s
+        nonlocal next_s, before_bytes
+        throttle.pass_by(done_bytes - before_bytes)
+        before_bytes = done_bytes
         if (now_s := monotonic_s()) >= next_s:
             next_s = now_s + _PROGRESS_EVERY_S
             emit(FileProgress("verify", file.path, done_bytes, file.size_bytes))

@@ -12,7 +12,7 @@ from kboot.checkpoint import Listing, RemoteFile
 from kboot.events import Emit, FileDone, FileProgress, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.files import explained
-from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes
+from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes, resident_in
 from kboot.plan.types import WarmFile
 from kboot.report.types import Outcome
 from kboot.store.store import Store
@@ -71,7 +71,7 @@ class _Job:
             ranges = self._claim(cold_ranges(blob, _WINDOW_BYTES))
             read = self._read(blob, file, ranges)
             after = resident_bytes(blob)
-        self._judge(file, before, after, read)
+            self._judge(file, ranges, read, resident_in(blob, ranges))
         self._emit(FileDone("warm", file.path, file.size_bytes, monotonic_s() - started_s, "this disk", before or 0))
         said = _say(before, file), _say(after, file)
         return Effect("done" if read else "unchanged", *said, size_bytes=read, source="this disk")
@@ -101,14 +101,16 @@ class _Job:
                         self._emit(FileProgress("warm", file.path, read, total_bytes))
         return read
 
-    def _judge(self, file: RemoteFile, before: int | None, after: int | None, read: int) -> None:
-        if before is None or after is None or self._full or after >= before + read * _KEPT_FRACTION:
+    def _judge(self, file: RemoteFile, ranges: Sequence[tuple[int, int]], read: int, kept: int | None) -> None:
+        """Look whether what was read is there now; part of it may have been there before."""
+        whole = read == sum(end - start for start, end in ranges)
+        if kept is None or self._full or not whole or kept >= read * _KEPT_FRACTION:
             return
         self._full = True
         self._emit(
             Notice(
                 "warm.not_kept",
-                f"{file.path}: {read} bytes were read, {max(0, after - before)} of them stayed in the page cache: "
+                f"{file.path}: {read} bytes were read, {kept} of them are in the page cache now: "
                 "memory or a cgroup limit does not hold more, the rest is left cold",
             )
         )

@@ -32,6 +32,7 @@ _MODES = ("ledger", "quick", "full")
     examples=(
         ("kboot verify --profile demo", "by the mode of the profile"),
         ("kboot verify --profile demo --mode full --repair", "hash every byte, fetch again what is wrong"),
+        ("kboot verify --mode full --background --rate-mib-s 200", "the same beside an engine that serves"),
     ),
     statuses=(
         (ExitStatus.DONE, "every wanted file is what the commit says, as far as the mode looks"),
@@ -49,25 +50,65 @@ _MODES = ("ledger", "quick", "full")
 )
 @click.option("--repair", is_flag=True, help="Fetch again what is wrong; only with this are files changed.")
 @click.option("--offline", is_flag=True, help="Ask no source, not even with --repair.")
+@click.option(
+    "--background",
+    is_flag=True,
+    help="At idle priority, one file at a time, the one whose proof is the oldest first; read from the disk itself, "
+    "with the page cache left as it was. A run that is stopped goes on where it was.",
+)
+@click.option("--rate-mib-s", type=click.IntRange(0), default=0, metavar="N", help="Read at most this; 0 = no limit.")
+@click.option(
+    "--older-than-h",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="H",
+    help="Leave files that were hashed in the last H hours.",
+)
 @profile_options
 @common_options
-def command(common: Common, asked: Asked, mode: VerifyMode | None, repair: bool, offline: bool) -> None:
+def command(
+    common: Common,
+    asked: Asked,
+    mode: VerifyMode | None,
+    repair: bool,
+    offline: bool,
+    background: bool,
+    rate_mib_s: int,
+    older_than_h: float,
+) -> None:
     """Prove the bytes of the checkpoint on this disk; needs no network, and says how far the proof goes."""
+    from kboot.apply.pace import Pace
     from kboot.cli.watch import stop_on_signals, watch
+    from kboot.host.clock import unix_s
+    from kboot.host.priority import be_idle
     from kboot.report.text_verify import verify_document, verify_text
     from kboot.verification import verify_checkpoint
 
     node = open_node(common)
     profile = open_profile(asked, node)
     stop = stop_on_signals()
+    if background:
+        be_idle()
+    pace = Pace(rate_mib_s, background)
     with watch(common, node, profile.name, save=False) as seen:
         found = verify_checkpoint(
-            profile, node.host, node.paths, mode or profile.verify.mode, repair, offline, seen.emit, stop
+            profile,
+            node.host,
+            node.paths,
+            mode or profile.verify.mode,
+            repair,
+            offline,
+            seen.emit,
+            stop,
+            pace,
+            older_than_h * 3600,
         )
+    age_s = None if found.oldest_hash_unix_s is None else unix_s() - found.oldest_hash_unix_s
+    what = (found.claim, found.outcomes, found.listing, age_s)
     show(
         common,
-        lambda: verify_text(found.claim, found.outcomes, found.listing, verbose=common.verbose, paint=painter(node)),
-        lambda: verify_document(found.mode, found.claim, found.outcomes, found.listing),
+        lambda: verify_text(*what, verbose=common.verbose, paint=painter(node)),
+        lambda: verify_document(found.mode, *what),
     )
     if stop.is_set():
         raise Finished(ExitStatus.INTERRUPTED)

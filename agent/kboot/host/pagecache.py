@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kboot.host.files import Identity, identity_of
@@ -40,6 +41,18 @@ def resident_bytes(path: Path) -> int | None:
         return _resident(file.fileno(), 0, os.fstat(file.fileno()).st_size)
 
 
+def resident_in(path: Path, ranges: Sequence[tuple[int, int]]) -> int | None:
+    """Return how many bytes of [start, end) ranges, each from a page's start, are in the page cache; None as above.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    with open(path, "rb", buffering=0) as file:
+        found = [_resident(file.fileno(), start, end - start) for start, end in ranges]
+    known = [n for n in found if n is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
 def cold_ranges(path: Path, window_bytes: int) -> tuple[tuple[int, int], ...]:
     """Return the [start, end) stretches, in whole windows, that are not fully in the page cache.
 
@@ -57,14 +70,23 @@ def cold_ranges(path: Path, window_bytes: int) -> tuple[tuple[int, int], ...]:
 class Reading:
     """One file being read in order into one buffer, with the disk kept busy ahead of whoever works on the bytes.
 
-    A context manager. It never evicts what it read: reading is also how a file gets warm.
+    A context manager. It never evicts what it read: reading is also how a file gets warm. Except past the cache: then
+    the bytes come from the disk, whatever of them is in memory, and the page cache is as it was.
+
+    buffer: page-aligned where it is read past the cache.
 
     Raises:
         OSError: there is no such file, or the disk cannot read it.
     """
 
-    def __init__(self, path: Path, buffer: memoryview, start: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self, path: Path, buffer: memoryview, start: int = 0, end: int | None = None, *, past_cache: bool = False
+    ) -> None:
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115  # closed by __exit__
+        self._past_cache = past_cache
+        self._direct = past_cache and _set_direct(self._file.fileno())
+        if past_cache and not self._direct:  # what the kernel read ahead would look as if it had been there
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
         self._buffer = buffer
         self._start = start
         self._end = os.fstat(self._file.fileno()).st_size if end is None else end
@@ -83,17 +105,36 @@ class Reading:
         """Yield the bytes in order, each time in the same buffer; ends early where the file does."""
         fd, offset, ahead = self._file.fileno(), self._start, self._start
         while offset < self._end:
-            ahead = _ask_ahead(fd, max(ahead, offset), min(offset + _AHEAD_BYTES, self._end))
-            count = os.preadv(fd, [self._buffer[: self._end - offset]], offset)
+            if not self._past_cache:
+                ahead = _ask_ahead(fd, max(ahead, offset), min(offset + _AHEAD_BYTES, self._end))
+            count = self._read(fd, offset)
             if not count:
                 return
             offset += count
             yield self._buffer[:count]
 
+    def _read(self, fd: int, offset: int) -> int:
+        wanted = min(len(self._buffer), self._end - offset)
+        if self._direct:  # whole blocks only; at the end of the file fewer bytes come
+            return min(os.preadv(fd, [self._buffer], offset), wanted)
+        cold = self._past_cache and not _resident(fd, offset, wanted)
+        count = os.preadv(fd, [self._buffer[:wanted]], offset)
+        if cold:
+            os.posix_fadvise(fd, offset, count, os.POSIX_FADV_DONTNEED)
+        return count
+
 
 def new_buffer(size_bytes: int) -> memoryview:
     """Return a page-aligned buffer for Reading."""
     return memoryview(mmap.mmap(-1, size_bytes))
+
+
+def _set_direct(fd: int) -> bool:
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_DIRECT)
+    except OSError:  # a file system in memory, or one that cannot
+        return False
+    return True
 
 
 def _ask_ahead(fd: int, start: int, end: int) -> int:

@@ -11,13 +11,14 @@ from kboot.report.document import document
 from kboot.report.render_json import listing_json, outcome_json
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
 from kboot.report.types import Outcome
-from kboot.report.units import show_bytes, show_rate, show_seconds
+from kboot.report.units import show_age, show_bytes, show_rate, show_seconds
 
 
 def verify_text(
     claim: str,
     outcomes: Sequence[Outcome],
     listing: Listing,
+    oldest_hash_age_s: float | None = None,
     *,
     verbose: bool = False,
     width: int = WIDTH,
@@ -28,6 +29,8 @@ def verify_text(
     head = f"{listing.repo} at {listing.commit[:12]}"
     verdict = paint(f"{count(len(failed), 'file')} wrong", "bad") if failed else paint("verified", "good")
     lines = [f"{head}: {verdict}", *wrap(claim, "  ", width)]
+    if oldest_hash_age_s is not None:
+        lines += [f"  the oldest proof by a hash is {show_age(oldest_hash_age_s)} old"]
     read = sum(o.size_bytes for o in outcomes)
     if read and outcomes:
         seconds = max(o.start_unix_s + o.seconds for o in outcomes) - min(o.start_unix_s for o in outcomes)
@@ -43,14 +46,21 @@ def verify_text(
     return join(lines)
 
 
-def verify_document(mode: VerifyMode, claim: str, outcomes: Sequence[Outcome], listing: Listing) -> dict[str, Any]:
-    """Return the document of `kboot verify --json`."""
+def verify_document(
+    mode: VerifyMode,
+    claim: str,
+    outcomes: Sequence[Outcome],
+    listing: Listing,
+    oldest_hash_age_s: float | None = None,
+) -> dict[str, Any]:
+    """Return the document of `kboot verify --json`. oldest_hash_age_s: None where a file was never hashed."""
     return document(
         "verify",
         {
             "mode": mode,
             "ok": all(o.status != "failed" for o in outcomes),
             "claim": claim,
+            "oldest_hash_age_s": None if oldest_hash_age_s is None else round(oldest_hash_age_s, 1),
             "checkpoint": listing_json(listing),
             "outcomes": [outcome_json(o) for o in outcomes],
         },

@@ -41,6 +41,12 @@ def show_seconds(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
+def show_age(seconds: float) -> str:
+    """Return as show_seconds() does, and "12 days" where hours say little."""
+    days = int(max(0.0, seconds) // 86400)
+    return show_seconds(seconds) if days < 2 else f"{days} days"
+
+
 def show_time(unix_s: float) -> str:
     """Return the time in UTC: "2026-11-30 06:12:09Z"."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -29,11 +29,13 @@ def hash_file(
     buffer: memoryview | None = None,
     on_bytes: Callable[[int], bool] = lambda _: True,
     known: Prefixes = NO_PREFIXES,
+    *,
+    past_cache: bool = False,
 ) -> Hashed:
     """Read and hash every byte of `path`.
 
     on_bytes: told how many bytes were read so far; False stops. known: of the content; says where a wrong file begins
-    to be wrong, and takes no part in the verdict.
+    to be wrong, and takes no part in the verdict. past_cache: read what the disk has, not what memory remembers of it.
 
     Raises:
         VerificationFailed: the bytes are not the file's, or changed while they were read.
@@ -41,7 +43,7 @@ def hash_file(
     """
     verifier = Verifier(file)
     try:
-        with Reading(path, buffer or new_buffer(BUFFER_BYTES)) as reading:
+        with Reading(path, buffer or new_buffer(BUFFER_BYTES), past_cache=past_cache) as reading:
             before = reading.identity()
             for data in reading:
                 verifier.feed(data)
