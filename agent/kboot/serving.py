@@ -19,12 +19,14 @@ from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.types import Plan, StartEngine, describe
 from kboot.profile.types import ServeAsk
-from kboot.report.saved import save_report
+from kboot.report.saved import load_reports, save_report
 from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
+from kboot.report.usual import usual_phases
 
 EXEC_ARGV = (sys.executable, "-m", "kboot", "exec")
 """How this kboot becomes the engine: the same interpreter and environment, the record of this node."""
 
+_KEPT_BOOTS = 20
 OnReady = Callable[[BootReport], None]
 
 
@@ -59,6 +61,7 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
             EXEC_ARGV,
             serving.ask.probe,
             on_start=lambda pid: watch.begin(Tree(pid)),
+            usual=usual_phases(load_reports(serving.paths, _KEPT_BOOTS), serving.plan.profile),
         )
     except KbootError as exc:
         watch.end()

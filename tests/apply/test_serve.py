@@ -1,4 +1,5 @@
 import os
+import re
 import socket
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from kboot.errors import ActionFailed, NotReady
 from kboot.events import EngineLine, Event, Notice
 from kboot.host.paths import Paths
 from kboot.plan.types import StartEngine
+from kboot.report.usual import Usual
 
 NAME = "kboot/demo-moe"
 
@@ -82,11 +84,13 @@ class Starter:
         self.events: list[Event] = []
         self.stop = threading.Event()
         self.running: list[RunningEngine] = []
+        self.usual: dict[str, Usual] = {}
 
     def start(self, found: Launch, argv: tuple[str, ...], probe: str = "health") -> RunningEngine:
         """Start and wait."""
         action = StartEngine(found, "asked")
-        engine = start_engine(action, self.paths, self.events.append, self.stop, argv, probe)  # type: ignore[arg-type]
+        emit, usual = self.events.append, self.usual
+        engine = start_engine(action, self.paths, emit, self.stop, argv, probe, usual=usual)  # type: ignore[arg-type]
         self.running.append(engine)
         return engine
 
@@ -229,17 +233,21 @@ class TestNotReady:
         assert error.message.endswith("it said nothing")
 
     def test_it_does_not_answer_in_time(self, starter: Starter) -> None:
-        """The phase it hangs in is in the message, and it does not live on."""
+        """The phase it hangs in, for how long, and how long that usually takes are said, and it does not live on."""
         argv = script("""
             import os, time
             print("(Worker_DP0 pid=1) INFO 11-30 06:58:14 [m.py:1] Starting to load model", os.getpid(), flush=True)
             time.sleep(600)
         """)
+        starter.usual = {"load model": Usual(0.5, 7)}
         error = starter.fails(launch(free_port(), ready_timeout_s=5), argv)
         pid = int(starter.paths.engine_log.read_text().split()[-1])
 
         assert "engine-not-ready" == error.code
-        assert error.message.endswith("wanted 5 s at most; it is still at: load model")
+        assert re.search(
+            r"wanted 5 s at most; it is at load model for [1-5] s, usually 0 s \(median of 7 boots\)$", error.message
+        )
+        assert error.where[0].startswith("its last line: Starting to load model")
         assert gone(pid)
 
     def test_kboot_is_to_stop(self, starter: Starter) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from kboot.engines import engine
 from kboot.engines.logs import LogReader, is_progress_bar, mask
+from kboot.engines.remedies import remedy
 from kboot.engines.types import Launch
 from kboot.errors import ActionFailed, NotReady
 from kboot.events import Emit, EngineLine, Notice
@@ -24,6 +25,7 @@ from kboot.host.paths import Paths
 from kboot.host.processes import Child, port_in_use, spawn, stop_tree
 from kboot.plan.types import StartEngine
 from kboot.report.types import Span
+from kboot.report.usual import Usual, is_slow, standing_words
 
 Probe = Literal["health", "completion"]
 
@@ -147,11 +149,13 @@ def start_engine(
     exec_argv: tuple[str, ...],
     probe: Probe = "health",
     on_start: Callable[[int], None] | None = None,
+    usual: Mapping[str, Usual] | None = None,
 ) -> RunningEngine:
     """Start the engine and return when it answers; nothing of it is left running when this raises.
 
     exec_argv: `kboot exec` as this kboot is run; argv[0] absolute. probe: what counts as an answer. on_start: told the
-    process id, which is its session's too, as soon as there is one.
+    process id, which is its session's too, as soon as there is one. usual: what its phases took in earlier boots; one
+    that takes much longer is said once.
 
     Raises:
         ActionFailed: its port is taken, or it cannot be started.
@@ -165,7 +169,9 @@ def start_engine(
     folders = {"KBOOT_STATE_DIR": paths.state, "KBOOT_RUNTIME_DIR": paths.runtime, "KBOOT_CONFIG_DIR": paths.config}
     child = spawn(exec_argv, {name: str(path) for name, path in folders.items()}, paths.engine_log)
     reader = LogReader(engine(launch.engine), started_unix_s)
-    starting = _Starting(launch, child, LogTail(paths.engine_log, reader, emit, offset), monotonic_s(), stop)
+    starting = _Starting(
+        launch, child, LogTail(paths.engine_log, reader, emit, offset), monotonic_s(), stop, usual or {}
+    )
     if on_start is not None:
         on_start(child.pid)
     emit(Notice("engine.started", f"{launch.engine} is process {child.pid}, its log is {paths.engine_log}"))
@@ -212,6 +218,8 @@ class _Starting:
     tail: LogTail
     started_s: float
     stop: threading.Event
+    usual: Mapping[str, Usual]
+    _slow: set[str] = field(default_factory=set)
 
     def until_ready(self, probe: Probe) -> Answers:
         """Wait for health, then for the served model, then for a completion if asked."""
@@ -294,6 +302,15 @@ class _Starting:
             raise NotReady("interrupted", f"kboot was stopped before {self.launch.engine} answered")
         if took_s > self.launch.ready_timeout_s:
             raise self._late(took_s)
+        self._say_what_is_slow()
+
+    def _say_what_is_slow(self) -> None:
+        """Tell once of a phase that takes several times as long as it usually does."""
+        stands = self.tail.reader.standing(unix_s())
+        usual = self.usual.get(stands.phase or "")
+        if stands.phase is not None and stands.phase not in self._slow and is_slow(stands, usual):
+            self._slow.add(stands.phase)
+            self.tail.emit(Notice("engine.slow_phase", f"{self.launch.engine} is {standing_words(stands, usual)}"))
 
     def _died(self, status: int, took_s: float) -> NotReady:
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -305,17 +322,19 @@ class _Starting:
             "engine-died",
             f"{self.launch.engine} {how} after {took_s:.0f} s, before it answered: {cause}",
             where=(*said_by, str(self.child.log_path)),
-            hint=f"read the lines before it: `less {self.child.log_path}`",
+            hint=remedy(cause) or f"read the lines before it: `less {self.child.log_path}`",
         )
 
     def _late(self, took_s: float) -> NotReady:
-        phase = self.tail.reader.current()
+        stands = self.tail.reader.standing(unix_s())
+        url = (self.launch.health_url,) if self.launch.health_url else ()
+        last = (f"its last line: {self.tail.last[-1]}",) if self.tail.last else ()
         return NotReady(
             "engine-not-ready",
-            f"{self.launch.engine} did not answer in {took_s:.0f} s, wanted {self.launch.ready_timeout_s} s at most"
-            + (f"; it is still at: {phase}" if phase else ""),
-            where=(*((self.launch.health_url,) if self.launch.health_url else ()), str(self.child.log_path)),
-            hint="raise serve.ready_timeout_s if it was making progress",
+            f"{self.launch.engine} did not answer in {took_s:.0f} s, wanted {self.launch.ready_timeout_s} s at most; "
+            f"it is {standing_words(stands, self.usual.get(stands.phase or ''))}",
+            where=(*last, *url, str(self.child.log_path)),
+            hint="`py-spy dump` of a worker shows where it hangs" if stands.is_quiet else "raise serve.ready_timeout_s",
         )
 
 

@@ -18,6 +18,7 @@ _VLLM = re.compile(
 _BRACKETS = re.compile(r"\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?P<process>[A-Z]+\d[\w ]*))?|ts|smg)\] ?")
 _FAILED_PROCESS = re.compile(r"(?:WorkerProc|EngineCore) failed to start")
 _RANK = re.compile(r"\d+")
+_QUIET_S = 120.0
 _BAR = re.compile(r"\d+%\|.*\| *\d+/\d+|\d+% Completed \| \d+/\d+")
 
 
@@ -42,6 +43,20 @@ class EngineSpan:
     def seconds(self) -> float | None:
         """Length; None while it runs."""
         return None if self.end_unix_s is None else max(0.0, self.end_unix_s - self.start_unix_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a boot is now. phase: None between phases. seconds: in it; quiet_s: since the last line, of anything."""
+
+    phase: str | None
+    seconds: float
+    quiet_s: float
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it says nothing at all: vLLM's ranks complain every 60 s while they wait for one another."""
+        return self.quiet_s >= _QUIET_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +98,12 @@ class LogReader:
     _threads: dict[str, int] = field(default_factory=dict)
     _cause: Failure | None = None
     _first_error: Failure | None = None
+    _last_unix_s: float | None = None
 
     def feed(self, unix_s: float, line: str) -> Message:
         """Take one line; return it without its decoration."""
         message = parse(line)
+        self._last_unix_s = unix_s
         if message.text:
             self._feed_phases(unix_s, message)
             self._feed_caches(message.text)
@@ -103,6 +120,14 @@ class LogReader:
         """Return the phase that began last and has not ended; None between phases."""
         running = [s for s in self.spans() if s.end_unix_s is None]
         return running[-1].name if running else None
+
+    def standing(self, now_unix_s: float) -> Standing:
+        """Return where the boot is at this time."""
+        running = [s for s in self.spans() if s.end_unix_s is None]
+        since = running[-1].start_unix_s if running else self.started_unix_s
+        last = self.started_unix_s if self._last_unix_s is None else self._last_unix_s
+        name = running[-1].name if running else None
+        return Standing(name, max(0.0, now_unix_s - since), max(0.0, now_unix_s - last))
 
     def caches(self) -> tuple[CacheSaid, ...]:
         """Return what was said of each cache, by name."""
