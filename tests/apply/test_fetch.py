@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fakes.fetching import ASK, IMPATIENT, fetch, listing_of, sources_of
-from fakes.hub import COMMIT, REPO, Chunked, Cut, FakeHub, Flip, Headers, Stall, Status, Whole
+from fakes.hub import COMMIT, REPO, Chunked, Cut, FakeHub, Flip, Headers, Slow, Stall, Status, Whole
 from fakes.lying import LyingServer, pattern
 from kboot.apply.fetch import count_streams
 from kboot.checkpoint import Listing, RemoteFile
@@ -499,15 +499,40 @@ def test_a_rate_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("streams", "size_bytes", "files", "cpus", "wanted"),
     [
-        (0, 1_561_000_000_000, 111, 128, 32),
-        (0, 1_561_000_000_000, 111, 2, 8),
-        (0, 14_000_000_000, 1, 64, 32),
-        (0, 100, 1, 64, 1),
-        (0, 0, 0, 64, 1),
-        (64, 1_561_000_000_000, 111, 2, 64),
-        (64, 1_000_000, 3, 2, 3),
+        (0, 1_561_000_000_000, 111, 128, (32, 64)),
+        (0, 1_561_000_000_000, 111, 2, (8, 32)),
+        (0, 14_000_000_000, 1, 16, (16, 32)),
+        (0, 100, 1, 64, (1, 1)),
+        (0, 0, 0, 64, (1, 1)),
+        (64, 1_561_000_000_000, 111, 2, (64, 64)),
+        (64, 1_000_000, 3, 2, (3, 3)),
     ],
 )
-def test_streams_are_counted(streams: int, size_bytes: int, files: int, cpus: int, wanted: int) -> None:
-    """As many as asked for or as the CPUs suggest, never more than there is work for."""
+def test_streams_are_counted(streams: int, size_bytes: int, files: int, cpus: int, wanted: tuple[int, int]) -> None:
+    """At first as the CPUs suggest, later more; as many as asked for; never more than there is work for."""
     assert wanted == count_streams(FetchAsk(streams=streams), size_bytes, files, cpus)
+
+
+def test_more_connections_are_opened_where_each_is_limited(tmp_path: Path) -> None:
+    """A CDN gives every connection its share and no more: the fetch finds out, and asks on more of them at once."""
+    files = {f"model-{n:05d}-of-00096.safetensors": data(300_000, n) for n in range(96)}
+    with FakeHub(files, rate_bytes_s=1_000_000) as hub:
+        got = fetch(tmp_path, files, sources_of(hub.url))
+
+    assert [] == got.errors
+    assert 8 < hub.most_at_once <= 32
+
+
+@pytest.mark.slow
+def test_a_slow_connection_is_left_for_another(tmp_path: Path) -> None:
+    """One answer of many comes at a hundredth of the usual rate: its rest is asked for again, elsewhere first."""
+    files = {f"model-{n:05d}-of-00024.safetensors": data(12_000_000, n) for n in range(24)}
+    first = min(files)
+    with FakeHub(files, rate_bytes_s=4_000_000) as hub, FakeHub(files, rate_bytes_s=4_000_000) as mirror:
+        hub.fault(first, Slow(40_000))
+        got = fetch(tmp_path, files, sources_of(hub.url, mirror.url), replace(ASK, streams=8))
+
+    assert [] == got.errors
+    assert ["stream-slow"] == got.troubles
+    assert 1 == len(mirror.asked(first))
+    assert files[first] == got.blob(first)

@@ -148,3 +148,10 @@ def test_no_source_at_all_is_said() -> None:
         Desk((), 1, lambda _e: None, threading.Event()).pick(job)
 
     assert "no-source" == caught.value.code
+
+
+def test_a_source_that_is_slow_for_a_range_is_asked_later_for_it(at: At) -> None:
+    """Its rest goes to the other source; were both slow, to the one that was less often."""
+    assert MIRROR is at.desk.pick(at.job, [HUB.name])
+    assert HUB is at.desk.pick(at.job, [HUB.name, MIRROR.name])
+    assert MIRROR is at.desk.pick(at.job, [HUB.name, MIRROR.name, HUB.name])

@@ -205,3 +205,18 @@ def test_every_byte_is_received_once(
     edges = sorted(received)
     assert 0 == edges[0][0] and size_mib * MIB == edges[-1][1]
     assert all(one[1] == other[0] for one, other in pairwise(edges))
+
+
+def test_a_stream_too_many_gets_no_work(partial: Partial) -> None:
+    """Of three streams two are to work: the third waits until it is wanted, and ends when all is settled."""
+    pool = pool_of(jobs(10, 20, 30), streams=2)
+    assert isinstance(pool.take(0), Job) and isinstance(pool.take(1), Job)
+    got: list[object] = []
+    third = threading.Thread(target=lambda: got.append(pool.take(2)))
+    third.start()
+    third.join(0.4)
+    assert [] == got
+    pool.let_work(3)
+    third.join(30)
+
+    assert ["f0"] == [job.action.file.path for job in got if isinstance(job, Job)]

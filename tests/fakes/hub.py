@@ -40,6 +40,13 @@ class Stall:
 
 
 @dataclass(frozen=True)
+class Slow:
+    """Send this one answer at another rate."""
+
+    rate_bytes_s: int
+
+
+@dataclass(frozen=True)
 class Flip:
     """Flip one bit of the byte at this offset of the file."""
 
@@ -72,7 +79,7 @@ class Chunked:
     """Send the body in chunks, without a length."""
 
 
-Fault = Cut | Stall | Flip | Status | Headers | Whole | Chunked
+Fault = Cut | Stall | Slow | Flip | Status | Headers | Whole | Chunked
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,8 @@ class FakeHub:
         self.without_lfs_hashes = False
         self.signature = "first"  # what a link must carry now
         self.released = threading.Event()
+        self.most_at_once = 0
+        self._sending = 0
         self._faults: dict[str, list[Fault]] = {}
         self._lock = threading.Lock()
         self._server = _server(self, "hub", tls)
@@ -150,6 +159,12 @@ class FakeHub:
         with self._lock:
             waiting = self._faults.get(path)
             return waiting.pop(0) if waiting else self.every_file
+
+    def sending(self, more: int) -> None:
+        """Count the answers that are being sent."""
+        with self._lock:
+            self._sending += more
+            self.most_at_once = max(self.most_at_once, self._sending)
 
     def asked(self, path: str) -> list[Request]:
         """Return the requests that asked either origin for a file's bytes."""
@@ -290,19 +305,24 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
-            self._send(memoryview(data)[start:end], fault)
+            self.hub.sending(1)
+            try:
+                self._send(memoryview(data)[start:end], fault)
+            finally:
+                self.hub.sending(-1)
         return None
 
     def _send(self, data: memoryview, fault: Fault | None) -> None:
         if isinstance(fault, (Cut, Stall)):
             data = data[: fault.after]
+        rate_bytes_s = fault.rate_bytes_s if isinstance(fault, Slow) else self.hub.rate_bytes_s
         step = 64 << 10
         for at in range(0, len(data), step):
             piece = data[at : at + step]
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if isinstance(fault, Chunked) else piece)
-            if self.hub.rate_bytes_s:
+            if rate_bytes_s:
                 self.wfile.flush()
-                time.sleep(len(piece) / self.hub.rate_bytes_s)
+                time.sleep(len(piece) / rate_bytes_s)
         if isinstance(fault, Chunked):
             self.wfile.write(b"0\r\n\r\n")
         self.wfile.flush()

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kboot.apply.fetch_desk import Desk
+from kboot.apply.fetch_pace import Growth, Speeds
 from kboot.apply.fetch_shared import Shared
 from kboot.apply.fetch_stream import Stream
 from kboot.apply.fetch_transport import HfTransfer, transfer_path
@@ -19,7 +20,7 @@ from kboot.errors import ActionFailed, DoesNotFit, KbootError
 from kboot.events import Emit, FileDone, FileTrouble
 from kboot.host import files
 from kboot.host.blocks import BlockFile
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, process_cpu_s, unix_s
 from kboot.plan.types import FetchFile, describe
 from kboot.profile.types import FetchAsk
 from kboot.report.types import Outcome, OutcomeStatus
@@ -27,7 +28,8 @@ from kboot.sources.types import Source
 from kboot.store.store import Store
 
 _MAX_STREAMS = 32
-_MIN_STREAMS = 8  # what it takes to see past the limit of a single connection
+_MANY_CPUS = 32
+_FIRST_STREAMS = 8  # what it takes to see past the limit of a single connection
 _RESERVE_FROM_BYTES = 1 << 20
 _LOOK_S = 0.2
 _CHECKPOINT_BYTES = 256 << 20
@@ -57,19 +59,21 @@ def fetch_files(
         for job in jobs:
             job.state, job.error = "failed", exc
         return _outcomes(actions, jobs)
-    streams = count_streams(ask, sum(job.action.file.size_bytes for job in jobs), len(jobs), cpus)
-    _Fetch(jobs, listing, sources, store, ask, emit, stop, streams).run()
+    growth = Growth(*count_streams(ask, sum(job.action.file.size_bytes for job in jobs), len(jobs), cpus), cpus)
+    _Fetch(jobs, listing, sources, store, ask, emit, stop, growth).run()
     return _outcomes(actions, jobs)
 
 
-def count_streams(ask: FetchAsk, size_bytes: int, files_count: int, cpus: int) -> int:
-    """Return how many connections to open.
+def count_streams(ask: FetchAsk, size_bytes: int, files_count: int, cpus: int) -> tuple[int, int]:
+    """Return how many connections to open at first, and at most.
 
     Enough to pass the limit of a single connection (a CDN's is about 5 Gbit/s) on a fast line, no more than there
-    are files or pieces of files.
+    are files or pieces of files. As many as the profile asks for, where it does.
     """
-    pieces = max(files_count, size_bytes // MIN_PIECE_BYTES)
-    return max(1, min(ask.streams or max(_MIN_STREAMS, min(_MAX_STREAMS, 2 * cpus)), pieces))
+    pieces = max(1, files_count, size_bytes // MIN_PIECE_BYTES)
+    first = ask.streams or max(_FIRST_STREAMS, min(_MAX_STREAMS, cpus))
+    most = ask.streams or (_MAX_STREAMS if cpus < _MANY_CPUS else 2 * _MAX_STREAMS)
+    return min(first, pieces), min(most, pieces)
 
 
 class _Fetch:
@@ -84,7 +88,7 @@ class _Fetch:
         ask: FetchAsk,
         emit: Emit,
         stop: threading.Event,
-        streams: int,
+        growth: Growth,
     ) -> None:
         self._jobs = jobs
         self._listing = listing
@@ -95,33 +99,42 @@ class _Fetch:
         self._ended = threading.Event()  # told to stop, or a stream met a bug
         self._bugs: list[BaseException] = []
         self._proven: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self._pool = Pool(jobs, streams, self._ended)
+        self._growth = growth
+        self._pool = Pool(jobs, growth.streams, self._ended)
         desk = Desk(sources, ask.attempts, emit, self._ended)
         throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
         other = None if ask.transport == "http" else HfTransfer(listing, ask.stall_timeout_s, emit, self._ended)
-        shared = Shared(listing, store, emit, self._ended)
-        self._streams = [
-            Stream(listing, self._pool, desk, throttle, emit, self._ended, other, shared, self._proven.put)
-            for _ in range(streams)
-        ]
+        shared, speeds = Shared(listing, store, emit, self._ended), Speeds()
+        self._new_stream = lambda: Stream(
+            listing, self._pool, desk, throttle, emit, self._ended, other, shared, speeds, self._proven.put
+        )
+        self._threads: list[threading.Thread] = []
         self._checkpointed_s: dict[Job, float] = {}
 
     def run(self) -> None:
         """Fetch until every job is settled or kboot is told to stop."""
-        threads = [threading.Thread(target=self._stream, args=(s,), name="fetch", daemon=True) for s in self._streams]
-        for thread in threads:
-            thread.start()
         try:
             while not self._pool.settled and not self._stop.is_set() and not self._bugs:
+                self._grow()
                 self._keep(_LOOK_S)
         finally:
-            self._end(threads)
+            self._end()
         if self._bugs:
             raise self._bugs[0]
 
-    def _stream(self, stream: Stream) -> None:
+    def _grow(self) -> None:
+        """Let as many streams work as pay, and start those that are new."""
+        streams = self._growth.look(monotonic_s(), self._pool.moved_bytes, process_cpu_s())
+        self._pool.let_work(streams)
+        while len(self._threads) < streams:
+            stream, number = self._new_stream(), len(self._threads)
+            thread = threading.Thread(target=self._stream, args=(stream, number), name="fetch", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _stream(self, stream: Stream, number: int) -> None:
         try:
-            stream.run()
+            stream.run(number)
         except BaseException as exc:  # noqa: BLE001 - raised again by the calling thread
             self._bugs.append(exc)
 
@@ -166,14 +179,14 @@ class _Fetch:
             size, seconds = action.file.size_bytes, job.seconds
             self._emit(FileDone("fetch", action.file.path, size, seconds, job.source, job.reused_bytes))
 
-    def _end(self, threads: Sequence[threading.Thread]) -> None:
+    def _end(self) -> None:
         """Let every stream end, finish what is proven, and leave the rest durable for the next run."""
         unfinished = not self._pool.settled
         self._ended.set()
         for source in self._sources:
             if unfinished:
                 source.interrupt()
-        for thread in threads:
+        for thread in self._threads:
             thread.join()
         for source in self._sources:
             source.close()

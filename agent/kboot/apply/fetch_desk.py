@@ -49,14 +49,16 @@ class Desk:
         self._limited_left_s = {source.name: LIMITED_S for source in sources}
         self._not_yet_until_s = monotonic_s() + not_yet_s(boot_monotonic_s())
 
-    def pick(self, job: Job) -> Source:
+    def pick(self, job: Job, slow: Sequence[str] = ()) -> Source:
         """Return the source to ask for a file now.
+
+        slow: names of sources that were too slow for a range of it, as often as they were.
 
         Raises:
             SourceError: none is left; the first cause, with what the others said.
         """
         with self._lock:
-            for source in sorted(self._sources, key=lambda s: self._demoted.count(s.name)):
+            for source in sorted(self._sources, key=lambda s: (self._demoted.count(s.name), slow.count(s.name))):
                 if source.name not in self._closed and (job, source.name) not in self._given_up:
                     return source
             raise self._none_left(job)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from kboot.apply.fetch_desk import Desk, wrong_twice
+from kboot.apply.fetch_pace import Speeds, Watch
 from kboot.apply.fetch_shared import LOOK_S, SILENT_S, Shared
 from kboot.apply.fetch_transport import HfTransfer
 from kboot.apply.fetch_work import Claim, Job, Pool
@@ -22,6 +23,7 @@ BUFFER_BYTES = 1 << 20
 _PROGRESS_S = 0.25
 _WORTH_BYTES = 8 << 20  # a try that brought less than this, and not the end either, counts as failed
 _SHORTEST_BYTES = 64 << 10  # an answer that ends properly, but after less than this, is trouble
+_MOVES = 3  # a range that is slow on so many connections is slow everywhere
 _ROUNDS = 2  # a file that came whole and wrong is fetched once more
 
 
@@ -38,12 +40,13 @@ class Stream:
         stop: threading.Event,
         transport: HfTransfer | None,
         shared: Shared,
+        speeds: Speeds,
         hand_over: Callable[[Job], None],
     ) -> None:
         """Make one; run() does the work.
 
-        transport: asked first for a file. shared: what other processes have. hand_over: takes a job whose bytes are
-        proven and written, not yet durable.
+        transport: asked first for a file. shared: what other processes have. speeds: of all streams of the fetch.
+        hand_over: takes a job whose bytes are proven and written, not yet durable.
         """
         self._listing = listing
         self._pool = pool
@@ -53,12 +56,15 @@ class Stream:
         self._stop = stop
         self._transport = transport
         self._shared = shared
+        self._speeds = speeds
         self._hand_over = hand_over
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._buffer = memoryview(b"")
 
-    def run(self) -> None:
-        """Work until the pool has nothing more."""
-        while (work := self._pool.take()) is not None:
+    def run(self, number: int) -> None:
+        """Work until the pool has nothing more. number: of this stream, from 0; the last ones rest when few will do."""
+        while (work := self._pool.take(number)) is not None:
+            if not self._buffer:
+                self._buffer = memoryview(bytearray(BUFFER_BYTES))
             if isinstance(work, Job):
                 self._open(work)
             else:
@@ -151,11 +157,16 @@ class Stream:
 
     def _try(self, claim: Claim, partial: Partial) -> None:
         """Ask one source once and take in what comes."""
-        source = self._desk.pick(claim.job)
+        source = self._desk.pick(claim.job, claim.slow)
         before = claim.position
         try:
             if self._desk.wait(source):
                 self._pour(source, claim, partial)
+        except _TooSlow:
+            claim.slow.append(source.name)
+            path, left = claim.job.action.file.path, claim.end - claim.position
+            text = f"{source.name} is far slower here than on other connections: {left} bytes go to another one"
+            self._emit(FileTrouble("fetch", path, "stream-slow", text, final=False))
         except SourceError as exc:
             if not self._stop.is_set():
                 self._desk.trouble(claim, source, exc, claim.position - before >= _WORTH_BYTES)
@@ -170,7 +181,7 @@ class Stream:
                 job.cuttable = False  # it does not know ranges: every piece would cost the whole file
             while skip and not self._stop.is_set():
                 skip -= _some(body.readinto(buffer[: min(skip, len(buffer))]), claim)
-            began = claim.position
+            began, watch = claim.position, Watch(self._speeds, monotonic_s())
             # Where the end came nearer, the rest of the body belongs to another stream and is left.
             while (wanted := min(len(buffer), claim.end - claim.position)) > 0:
                 if job.is_lost or self._stop.is_set():
@@ -189,6 +200,8 @@ class Stream:
                 self._pool.advance(claim, n)
                 self._tell(job, partial)
                 self._throttle.pass_by(n)
+                if watch.too_slow(n, monotonic_s()) and _is_worth_moving(claim):
+                    raise _TooSlow
 
     def _tell(self, job: Job, partial: Partial) -> None:
         now = monotonic_s()
@@ -256,6 +269,14 @@ class Stream:
         for action in job.actions:
             self._emit(FileTrouble("fetch", action.file.path, error.code, error.message, final=True))
         self._pool.settle(job, "failed")
+
+
+class _TooSlow(Exception):
+    """Another connection, or another source, is expected to bring the rest sooner."""
+
+
+def _is_worth_moving(claim: Claim) -> bool:
+    return claim.end - claim.position >= _WORTH_BYTES and len(claim.slow) < _MOVES
 
 
 def _some(n: int, claim: Claim) -> int:

@@ -74,6 +74,7 @@ class Claim:
     """A range that one stream receives, in order.
 
     end: may come nearer while it is being received. failures: tries without progress in a row, by source.
+    slow: sources whose stream was left because it was too slow, as often as it was.
     """
 
     job: Job
@@ -82,6 +83,7 @@ class Claim:
     position: int
     since_s: float
     failures: dict[str, int] = field(default_factory=dict)
+    slow: list[str] = field(default_factory=list)
 
     @property
     def seconds_left(self) -> float:
@@ -108,20 +110,33 @@ class Pool:
         self._held: list[tuple[float, Job]] = []
         self._streams = streams
         self._stop = stop
+        self._moved_bytes = 0
 
     @property
     def settled(self) -> bool:
         """Whether every job is done or failed."""
         return self._unsettled == 0
 
-    def take(self) -> Job | Claim | None:
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes received so far."""
+        return self._moved_bytes
+
+    def let_work(self, streams: int) -> None:
+        """Give work to so many streams from now on; one beyond them ends what it has and then waits."""
+        with self._changed:
+            if streams != self._streams:
+                self._streams = streams
+                self._changed.notify_all()
+
+    def take(self, number: int = 0) -> Job | Claim | None:
         """Return a job to open or a range to receive; None when there is nothing more for this stream, ever.
 
-        Waits while the others' work may still become this stream's.
+        Waits while the others' work may still become this stream's, and while a stream of this number is one too many.
         """
         with self._changed:
             while not self._stop.is_set() and self._unsettled:
-                if work := self._next():
+                if number < self._streams and (work := self._next()):
                     return work
                 self._changed.wait(_LOOK_AGAIN_S)
         return None
@@ -157,6 +172,7 @@ class Pool:
         """Note that a claim's next bytes are written."""
         with self._changed:
             claim.position += size_bytes
+            self._moved_bytes += size_bytes
 
     def leave(self, claim: Claim) -> Left:
         """Give a claim back: received to its end, or given up because its job failed or kboot was told to stop."""

@@ -20,6 +20,11 @@ def boot_monotonic_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def process_cpu_s() -> float:
+    """Return the CPU seconds, user and system, that all threads of this process have used."""
+    return time.process_time()
+
+
 def sleep_s(seconds: float) -> None:
     """Sleep; nothing for zero or less."""
     if seconds > 0:
