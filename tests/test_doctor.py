@@ -278,7 +278,7 @@ def test_a_check_that_does_not_exist_is_a_usage_error() -> None:
     """A misspelt id is answered with the near ones."""
     with pytest.raises(UsageError, match=r"no check 'gpu\.cuont'") as caught:
         select_checks("quick", ("gpu.cuont",))
-    assert "near: gpu.count, cpu.quota" == caught.value.hint
+    assert "near: gpu.count, cpu.quota, gpu.arch_support" == caught.value.hint
 
 
 def test_a_check_of_another_mode_is_a_usage_error() -> None:

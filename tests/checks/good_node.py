@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
+from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
 from kboot.facts.types import (
     CacheFacts,
     CpuFacts,
@@ -43,6 +44,30 @@ GPUS = tuple(
     )
     for i in range(8)
 )
+HEALTH = tuple(
+    GpuHealth(
+        index=i,
+        persistence=True,
+        ecc=True,
+        ecc_pending=True,
+        ecc_uncorrected=(0, 0),
+        sram_threshold=False,
+        remapped=RemappedRows(0, 0, pending=False, failure=False),
+        fabric=Fabric("completed", "SUCCESS", 0, "00000000-0000-0000-0000-000000000000"),
+        nvlinks=(True,) * 18,
+        slowdown=("sw-power-cap",),
+        power_w=(700.0, 700.0),
+        temperature_c=34,
+        memory_temperature_c=40,
+        slowdown_c=87,
+        compute_mode="default",
+        recovery_action="none",
+        bar1_bytes=256 * GIB,
+        vbios="96.00.A5.00.03",
+        virtualization="none",
+    )
+    for i in range(8)
+)
 NODE = NodeFacts(
     collected_unix_s=NOW_S,
     os=OsFacts("node7", "Debian GNU/Linux 13", "6.12.0", "x86_64", "b00t", NOW_S - 60, None, 0),
@@ -68,9 +93,21 @@ NODE = NodeFacts(
         Mount("runtime", "/run/kboot", "/run", "tmpfs", "tmpfs", False, 4 << 30, 3 << 30, 10**6),
     ),
     limits=LimitFacts((1048576, 1048576), (None, None)),
-    engine=EngineFacts("vllm", "0.33.0", "/opt/venv/bin/python3", {"vllm": "0.33.0"}),
+    engine=EngineFacts("vllm", "0.33.0", "/opt/venv/bin/python3", {"vllm": "0.33.0", "torch": "2.11.0+cu130"}),
     caches=CacheFacts({"h200-580": {"gpu": "sm90"}}, frozenset({"h200-580"})),
     tune=TuneFacts({}),
+    health=HealthFacts(
+        gpus=HEALTH,
+        pci=tuple(
+            PciHealth(g.bus_id, (16, 16), (2.5, 32.0), {"fatal": 0, "nonfatal": 0, "correctable": 3}, "identity")
+            for g in GPUS
+        ),
+        kernel_events=(),
+        device_nodes=("nvidia-uvm", *(f"nvidia{i}" for i in range(8)), "nvidiactl"),
+        open_module=True,
+        fabric_manager=FabricManager(4, running=True, versions=None),
+        nvml_seconds=0.2,
+    ),
 )
 PROFILE = Profile(
     name="model",
@@ -126,3 +163,15 @@ def files(state: Any, number: int = 3, **changes: Any) -> CheckpointFacts:
     """Return the checkpoint with its first files in another state."""
     other = tuple(LocalFile(f, state, 0, **changes) for f in SHARDS[:number])
     return replace(CHECKPOINT, files=(*other, *CHECKPOINT.files[number:]))
+
+
+def sick(number: int = 1, **changes: Any) -> NodeFacts:
+    """Return the good node with the health of its last GPUs changed the same way."""
+    health = (*HEALTH[:-number], *(replace(each, **changes) for each in HEALTH[-number:]))
+    return node(health={"gpus": health})
+
+
+def on_bus(**changes: Any) -> NodeFacts:
+    """Return the good node with the PCI device of its first GPU changed."""
+    first, *rest = NODE.health.pci
+    return node(health={"pci": (replace(first, **changes), *rest)})

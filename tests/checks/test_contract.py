@@ -18,6 +18,8 @@ from good_node import (
     files,
     gpus,
     node,
+    on_bus,
+    sick,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,16 +28,57 @@ import kboot.checks
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
+from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
 from kboot.facts.types import CacheFacts, EngineFacts, Gap, NodeFacts
 from kboot.profile.types import Profile
 
 EVERY_CHECK = pytest.mark.parametrize("check", CHECKS, ids=[c.id for c in CHECKS])
+ZERO = "00000000-0000-0000-0000-000000000000"
 NO_GPU = {"nvml": "no-library", "gpus": (), "pci_bus_ids": ()}
 
 BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "gpu.nvml_responsive": (node(gpu={"nvml": "hung", "gpus": ()}), PROFILE, CHECKPOINT),
     "gpu.driver_lib_match": (node(gpu={"nvml": "mismatch", "gpus": ()}), PROFILE, CHECKPOINT),
     "gpu.count": (node(gpu={"gpus": gpus(7)}), PROFILE, CHECKPOINT),
+    "gpu.devnodes": (node(health={"device_nodes": ("nvidia0", "nvidiactl")}), PROFILE, CHECKPOINT),
+    "gpu.kmod_flavor": (
+        node(health={"open_module": False}, gpu={"gpus": gpus(compute_capability=(10, 3))}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "gpu.driver_cuda_compat": (node(gpu={"cuda_version": "12.8"}), PROFILE, CHECKPOINT),
+    "gpu.arch_support": (node(gpu={"gpus": gpus(compute_capability=(6, 1))}), PROFILE, CHECKPOINT),
+    "gpu.recovery_action": (sick(recovery_action="node-reboot"), PROFILE, CHECKPOINT),
+    "gpu.xid_recent": (
+        node(health={"kernel_events": (KernelEvent("xid", "Xid 64", "0000:01:00.0", 64),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "gpu.sxid": (
+        node(health={"kernel_events": (KernelEvent("sxid", "20034, Fatal, Link 30", "0000:c1:00.0", 20034),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "gpu.ecc": (sick(ecc_uncorrected=(1, 1)), PROFILE, CHECKPOINT),
+    "gpu.row_remap": (sick(remapped=RemappedRows(0, 4, pending=True, failure=False)), PROFILE, CHECKPOINT),
+    "fabric.manager": (
+        node(health={"fabric_manager": FabricManager(4, running=False, versions=None), "gpus": ()}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "fabric.state": (sick(fabric=Fabric("completed", "INSUFFICIENT_RESOURCES", 0, ZERO)), PROFILE, CHECKPOINT),
+    "nvlink.links": (sick(nvlinks=(False,) * 18), PROFILE, CHECKPOINT),
+    "pci.link": (on_bus(width=(8, 16)), PROFILE, CHECKPOINT),
+    "pci.aer": (on_bus(aer={"fatal": 1}), PROFILE, CHECKPOINT),
+    "pci.bar1": (sick(bar1_bytes=256 << 20), PROFILE, CHECKPOINT),
+    "iommu.mode": (on_bus(iommu="DMA-FQ"), PROFILE, CHECKPOINT),
+    "gpu.persistence": (sick(8, persistence=False), PROFILE, CHECKPOINT),
+    "gpu.compute_mode": (sick(compute_mode="exclusive-process"), PROFILE, CHECKPOINT),
+    "gpu.throttle": (sick(slowdown=("hw-thermal",)), PROFILE, CHECKPOINT),
+    "gpu.clocks": (sick(slowdown=("clocks-setting",)), PROFILE, CHECKPOINT),
+    "gpu.power_limit": (sick(power_w=(500.0, 700.0)), PROFILE, CHECKPOINT),
+    "gpu.temp": (sick(temperature_c=85), PROFILE, CHECKPOINT),
+    "gpu.vbios_inforom": (sick(vbios="96.00.A5.00.02"), PROFILE, CHECKPOINT),
     "gpu.mig_mode": (node(gpu={"gpus": gpus(mig=True)}), PROFILE, CHECKPOINT),
     "gpu.idle_clean": (node(gpu={"gpus": gpus(processes=(4711,))}), PROFILE, CHECKPOINT),
     "fit.vram": (node(gpu={"gpus": gpus(memory_used_bytes=100 * GIB)}), PROFILE, CHECKPOINT),
@@ -132,7 +175,7 @@ def test_ids_are_unique_and_name_their_file() -> None:
 
     assert sorted(in_files) == sorted(c.id for c in CHECKS)
     assert all(name == id_.replace(".", "_") for id_, name in in_files.items())
-    assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", c.id) for c in CHECKS)
+    assert all(re.fullmatch(r"[a-z]+\.[a-z_0-9]+", c.id) for c in CHECKS)
 
 
 def test_every_check_asks_a_question_and_names_its_source() -> None:

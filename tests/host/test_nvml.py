@@ -34,6 +34,8 @@ def test_a_healthy_node_answers_in_the_recorded_shape(library: Path, tmp_path: P
 
     assert "OK" == answers["nvml_init"]
     assert ("580.159.04", "580.159.04", "13.0") == tuple(answers[k] for k in ("driver", "library", "cuda_version"))
+    assert {"error": "FUNCTION_NOT_FOUND"} == answers["gpus"][0].pop("health")["compute_mode"]
+    assert 0 <= answers["seconds"]
     assert {
         "index": 0,
         "name": "NVIDIA H200",
@@ -130,3 +132,35 @@ def test_without_the_library_no_child_is_started(tmp_path: Path) -> None:
         pytest.skip("this machine has an NVIDIA driver")
 
     assert {"nvml_init": "LIBRARY_NOT_FOUND"} == ask_nvml(0, {"LD_LIBRARY_PATH": str(tmp_path)})
+
+
+def test_health_comes_through_the_real_binding(library: Path, tmp_path: Path) -> None:
+    """Structures and field values are read as the driver writes them; what a part lacks is an error of that value."""
+    told = "persistence=1;ecc=1;remapped=4,1,0;nlinks=3;links=5;recovery=2;fabric=3;fabric_rc=0"
+    env = build_nvml.environment(library, tmp_path / "conf", SYSTEM, [f"{H200.format(n=1)};{told}", H200.format(n=2)])
+
+    first, second = (gpu["health"] for gpu in ask_nvml(60, env)["gpus"])
+
+    assert {
+        "persistence": True,
+        "ecc": [True, True],
+        "remapped": [0, 4, 1, 0],
+        "nvlinks": [True, False, True],
+        "recovery_action": "node-reboot",
+        "fabric": {
+            "state": "completed",
+            "status": "SUCCESS",
+            "clique_id": 7,
+            "cluster_uuid": "ab000000-0000-0000-0000-000000000000",
+            "unhealthy": ["route-unhealthy"],
+        },
+        "memory_temperature_c": {"error": "NOT_SUPPORTED"},
+    } == {name: first[name] for name in (*told_names(told), "memory_temperature_c")}
+    assert ([], {"error": "NOT_SUPPORTED"}) == (second["nvlinks"], second["persistence"])
+
+
+def told_names(told: str) -> tuple[str, ...]:
+    """Return the names of nvml.json for the fake's keys."""
+    names = {"nlinks": "nvlinks", "recovery": "recovery_action"}
+    keys = (pair.partition("=")[0] for pair in told.split(";"))
+    return tuple(names.get(key, key) for key in keys if key not in ("links", "fabric_rc"))

@@ -8,8 +8,9 @@ from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
-USUAL = (".numa_node", ".cpu_affinity", "cpu.model")
-"""Many sound machines do not tell these. numa.gpu_node says where the first two matter; nothing rests on the third."""
+USUAL = (".numa_node", ".cpu_affinity", "cpu.model", "health.kernel_events")
+"""Many sound machines do not tell these. numa.gpu_node says where the first two matter; nothing rests on the third; the
+checks that read the kernel log say what they could not see."""
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:

@@ -11,6 +11,7 @@ from kboot.facts.cpu import collect_cpu
 from kboot.facts.disks import collect_disks
 from kboot.facts.engine import collect_engine
 from kboot.facts.gpu import collect_gpu
+from kboot.facts.health import collect_health
 from kboot.facts.limits import collect_limits
 from kboot.facts.memory import collect_memory
 from kboot.facts.network import collect_network
@@ -56,6 +57,7 @@ def collect(
     disks, disk_gaps = collect_disks(host)
     nvml.join()
     gpu, gpu_gaps = collect_gpu(host, nvml.answers, cpu.node_of)
+    health, health_gaps = collect_health(host, nvml.answers, gpu.pci_bus_ids)
     return NodeFacts(
         collected_unix_s=unix_s(),
         os=os,
@@ -72,6 +74,7 @@ def collect(
         rdma=rdma,
         disks=disks,
         programs=collect_programs(host),
+        health=health,
         gaps=(
             *os_gaps,
             *numa_gaps,
@@ -85,6 +88,7 @@ def collect(
             *network_gaps,
             *disk_gaps,
             *gpu_gaps,
+            *health_gaps,
         ),
     )
 

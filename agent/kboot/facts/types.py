@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kboot.facts.health_types import HealthFacts
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -279,8 +281,9 @@ class CacheScan:
     """What lies in one key's folder.
 
     looked_at: files whose content was read, for they changed since the last boot that reached ready.
-    p2p: files that say which GPUs reach each other. machine, made_on: marks of this machine and of the one that used
-    the folder last; empty where unknown. whole: False where there was too much to look at all of it.
+    p2p: files that say which GPUs reach each other. named: folders named by a hash. factor_files: such a folder → what
+    the engine wrote of its key (vLLM's cache_key_factors.json), newest first. machine, made_on: marks of this machine
+    and of the one that used the folder last; empty where unknown. whole: False where there was too much to see all.
     """
 
     files: int
@@ -290,6 +293,8 @@ class CacheScan:
     tuned: tuple[TunedFile, ...] = ()
     batons: tuple[Baton, ...] = ()
     p2p: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    factor_files: tuple[tuple[str, str], ...] = ()
     machine: str = ""
     made_on: str = ""
     unwritable: Unwritable | None = None
@@ -335,3 +340,4 @@ class NodeFacts:
     rdma: tuple[RdmaPort, ...] = ()
     disks: tuple[Disk, ...] = ()
     programs: Mapping[str, str] = field(default_factory=dict)
+    health: HealthFacts = field(default_factory=HealthFacts)

@@ -10,10 +10,14 @@ import json
 import math
 import signal
 import sys
-from collections.abc import Callable
+import time
 from typing import Any
 
 from kboot.cpulist import format_cpu_list, parse_cpu_list
+from kboot.host.nvml_ask import ask_value as _ask
+from kboot.host.nvml_ask import error_name as _name
+from kboot.host.nvml_ask import text as _text
+from kboot.host.nvml_health import gpu_health
 
 _ULONG_BITS = 64
 _MIG_NAME = " MIG "
@@ -35,17 +39,19 @@ def main(argv: list[str]) -> int:
 
 def ask(nvml: Any) -> dict[str, Any]:
     """Return all answers; a GPU that fails leaves the others whole."""
+    started_s = time.monotonic()
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as exc:
         return {"nvml_init": _name(nvml, exc), "detail": str(exc), "library": _library(nvml)}
-    return {
+    answers = {
         "nvml_init": "OK",
         "driver": _ask(nvml, lambda: _text(nvml.nvmlSystemGetDriverVersion())),
         "library": _library(nvml),
         "cuda_version": _ask(nvml, lambda: _cuda(nvml.nvmlSystemGetCudaDriverVersion())),
         "gpus": _gpus(nvml),
     }
+    return {**answers, "seconds": round(time.monotonic() - started_s, 3)}
 
 
 def _gpus(nvml: Any) -> Any:
@@ -75,6 +81,7 @@ def _gpu(nvml: Any, index: int, words: int) -> dict[str, Any]:
         "numa_node_id": _ask(nvml, lambda: int(nvml.nvmlDeviceGetNumaNodeId(handle))),
         "procs": _ask(nvml, lambda: _processes(nvml, handle)),
         "mig": mig,
+        "health": gpu_health(nvml, handle),
     }
     if mig is True:
         gpu["instances"] = _ask(nvml, lambda: _instances(nvml, handle))
@@ -109,22 +116,6 @@ def _processes(nvml: Any, handle: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _ask(nvml: Any, question: Callable[[], Any]) -> Any:
-    try:
-        return question()
-    except nvml.NVMLError as exc:
-        return {"error": _name(nvml, exc)}
-
-
-def _name(nvml: Any, exc: Any) -> str:
-    """Return NOT_SUPPORTED for NVML_ERROR_NOT_SUPPORTED; the number for a code this binding does not know."""
-    prefix = "NVML_ERROR_"
-    for name in dir(nvml):
-        if name.startswith(prefix) and getattr(nvml, name) == exc.value:
-            return name.removeprefix(prefix)
-    return f"CODE_{exc.value}"
-
-
 def _library(nvml: Any) -> Any:
     """Return the library's own version; it answers before and without an initialised driver."""
     return _ask(nvml, lambda: _text(nvml.nvmlSystemGetNVMLVersion()).partition(".")[2])  # "12.550.107" leads with CUDA
@@ -146,10 +137,6 @@ def _affinity_words() -> int:
             return max(parse_cpu_list(file.read())) // _ULONG_BITS + 1
     except (OSError, ValueError):
         return 16
-
-
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kboot.host.kernel_log import read_kernel_log
 from kboot.host.nvml import ask_nvml
 from kboot.host.types import DiskSpace
 
@@ -64,6 +65,10 @@ class RealHost:
     def nvml(self, timeout_s: float) -> Mapping[str, Any]:
         """Return NVML's answers in the shape of nvml.json, from a child killed at the deadline."""
         return ask_nvml(timeout_s, os.environ)
+
+    def kernel_log(self) -> str:
+        """Return the kernel's messages since boot, one a line."""
+        return read_kernel_log()
 
     def environ(self) -> Mapping[str, str]:
         """Return a copy of this process's environment."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from kboot.cpulist import format_cpu_list
 from kboot.host.files import atomic_write, make_dirs, replace_link
-from kboot.host.recorded import DISK_SPACE_FILE, LIMIT_NAMES, NVML_FILE, RecordedHost
+from kboot.host.recorded import DISK_SPACE_FILE, KERNEL_LOG_FILE, LIMIT_NAMES, NVML_FILE, RecordedHost
 from kboot.host.types import DiskSpace, Host
 
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
@@ -104,6 +104,13 @@ class Recorder:
         with self._lock:
             self._nvml = answers
         return answers
+
+    def kernel_log(self) -> str:
+        """Pass on and keep, without secrets."""
+        text = self._host.kernel_log()
+        with self._lock:
+            self._texts[f"/{KERNEL_LOG_FILE}"] = _clean(KERNEL_LOG_FILE, text)
+        return text
 
     def environ(self) -> Mapping[str, str]:
         """Pass on; never kept."""

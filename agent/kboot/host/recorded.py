@@ -16,6 +16,7 @@ from kboot.host.types import DiskSpace
 
 NVML_FILE = "nvml.json"
 DISK_SPACE_FILE = "disk_space.json"
+KERNEL_LOG_FILE = "dmesg.txt"
 LIMIT_NAMES = {
     "nofile": "Max open files",
     "memlock": "Max locked memory",
@@ -89,6 +90,10 @@ class RecordedHost:
         if not isinstance(answers, dict):
             raise OSError(errno.EINVAL, "wants one JSON object", NVML_FILE)
         return answers
+
+    def kernel_log(self) -> str:
+        """Return dmesg.txt of the tree."""
+        return read_limited(self.locate(f"/{KERNEL_LOG_FILE}"), _JSON_LIMIT_BYTES)
 
     def environ(self) -> Mapping[str, str]:
         """Return nothing: an environment may hold secrets and is not recorded."""

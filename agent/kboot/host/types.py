@@ -65,6 +65,10 @@ class Host(Protocol):
         """
         ...
 
+    def kernel_log(self) -> str:
+        """Return what the kernel still holds of its messages since boot, one a line: "[ 12.345678] text"."""
+        ...
+
     def environ(self) -> Mapping[str, str]:
         """Return this process's environment; a recorded host has an empty one."""
         ...

@@ -2,7 +2,9 @@
  *
  * One record a line: "system KEY=VALUE;…" then "gpu KEY=VALUE;…" for each GPU, in order.
  *   system: init (NVML's return code), driver, library, cuda, hang (seconds), crash
- *   gpu: name uuid bus mem used cc cpus node pids mig (current mode) slices, lost (handle fails), mem_rc
+ *   gpu: name uuid bus mem used cc cpus node pids mig (current mode) slices, lost (handle fails), mem_rc,
+ *        persistence ecc, remapped (rows, "UNC,PENDING,FAILURE"), links (bits of those up) with nlinks, recovery, fabric
+ *        (state) with fabric_rc
  * FAKE_NVML.pid receives the process id of whoever initialised it.
  */
 #include <stdio.h>
@@ -10,12 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, DRIVER = 9, LOST = 15 };
+enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, DRIVER = 9, LOST = 15 };
 enum { GPUS = 16, SLICES = 8, MIB = 1 << 20 };
 
 typedef struct { unsigned long long total, free, used; } Memory;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
 typedef struct { unsigned pid; unsigned long long used; unsigned gi, ci; } Process;
+typedef struct { unsigned id, scope; long long time, latency; unsigned type, rc; union { unsigned ui; double d; } value; } Field;
+typedef struct { unsigned version; unsigned char uuid[16]; unsigned status, clique; unsigned state; unsigned health; } Fabric;
 typedef struct { char line[2048]; int parent, slice; } Record; /* slice -1: the GPU itself */
 
 static Record machine, gpus[GPUS], slices[GPUS][SLICES];
@@ -134,3 +138,39 @@ int nvmlDeviceGetMigDeviceHandleByIndex(Record *r, unsigned i, Record **out) {
 }
 int nvmlDeviceGetGpuInstanceId(Record *r, unsigned *out) { *out = (unsigned)r->slice + 3; return OK; }
 int nvmlDeviceGetComputeInstanceId(Record *r, unsigned *out) { (void)r; *out = 0; return OK; }
+int nvmlDeviceGetPersistenceMode(Record *r, unsigned *out) {
+    *out = (unsigned)num(r, "persistence", 0);
+    return get(r, "persistence") ? OK : NOT_SUPPORTED;
+}
+int nvmlDeviceGetEccMode(Record *r, unsigned *current, unsigned *pending) {
+    *current = *pending = (unsigned)num(r, "ecc", 0);
+    return get(r, "ecc") ? OK : NOT_SUPPORTED;
+}
+int nvmlDeviceGetRemappedRows(Record *r, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failure) {
+    const char *v = get(r, "remapped");
+    *corrected = 0;
+    return v && sscanf(v, "%u,%u,%u", uncorrected, pending, failure) == 3 ? OK : NOT_SUPPORTED;
+}
+int nvmlDeviceGetNvLinkState(Record *r, unsigned link, unsigned *out) {
+    if (!get(r, "nlinks")) return NOT_SUPPORTED;
+    if (link >= (unsigned)num(r, "nlinks", 0)) return INVALID;
+    *out = (unsigned)(num(r, "links", 0) >> link & 1);
+    return OK;
+}
+int nvmlDeviceGetFieldValues(Record *r, int n, Field *out) {
+    for (int i = 0; i < n; i++) {
+        const char *v = out[i].id == 230 ? get(r, "recovery") : NULL;
+        out[i].rc = v ? OK : NOT_SUPPORTED;
+        out[i].value.ui = v ? (unsigned)strtoul(v, NULL, 10) : 0;
+    }
+    return OK;
+}
+int nvmlDeviceGetGpuFabricInfoV(Record *r, Fabric *out) {
+    if (!get(r, "fabric")) return NOT_SUPPORTED;
+    out->state = (unsigned)num(r, "fabric", 0);
+    out->status = (unsigned)num(r, "fabric_rc", 0);
+    out->uuid[0] = 0xab;
+    out->clique = 7;
+    out->health = 1 << 4; /* route unhealthy */
+    return OK;
+}

@@ -1,0 +1,55 @@
+"""Does the fabric manager run, in the driver's version?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.types import ON_A_NODE, Check, Finding
+from kboot.checks.words import count
+from kboot.facts.health_types import GpuHealth
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import Profile
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """It is needed where NVSwitches are on this machine's bus; GPUs that are registered prove that one did its work."""
+    manager = facts.health.fabric_manager
+    states = [g.fabric for g in facts.health.gpus if g.fabric and g.fabric.state != "not-supported"]
+    registered = bool(states) and all(f.state == "completed" and f.status == "SUCCESS" for f in states)
+    if manager is None or (not manager.switches and manager.versions is None and not registered):
+        if facts.gpu.nvml not in ("ok", "no-library", "no-driver"):
+            return Finding("unknown", f"NVML did not answer ({facts.gpu.nvml})")
+        return Finding("skip", "there is no NVSwitch on this machine's PCI bus")
+    if manager.versions and not registered:
+        interface, driver = manager.versions
+        return Finding(
+            "fail",
+            f"the fabric manager refuses: driver interface {interface}, driver {driver}",
+            wanted="fabric manager and driver of exactly the same version",
+            why="the fabric stays down: CUDA ends with error 802, NCCL hangs",
+            hint=f"install nvidia-fabricmanager {facts.gpu.driver_version or driver} and restart it before the engine",
+        )
+    if registered:
+        return Finding("ok", f"{count(len(states), 'GPU')} registered with the fabric")
+    if manager.running:
+        return Finding("ok", f"nvidia-fabricmanager runs for {count(manager.switches, 'NVSwitch', 'NVSwitches')}")
+    if facts.health.gpus and all(each == GpuHealth(each.index) for each in facts.health.gpus):
+        return Finding("skip", "this recording does not tell of a fabric")
+    if manager.running is None:
+        return Finding("unknown", "the host's units cannot be seen from here (container): run kboot on the host")
+    return Finding(
+        "fail",
+        f"{count(manager.switches, 'NVSwitch', 'NVSwitches')} on the PCI bus, nvidia-fabricmanager does not run "
+        f"(driver {facts.gpu.driver_version or 'unknown'})",
+        wanted="nvidia-fabricmanager.service active",
+        why="CUDA ends with error 802 'system not yet initialized' until it has set the switches up",
+        hint="`systemctl enable --now nvidia-fabricmanager`; `journalctl -u nvidia-fabricmanager` says why it failed",
+    )
+
+
+CHECK = Check(
+    id="fabric.manager",
+    asks="Does the fabric manager run, in the driver's version?",
+    source="NVSwitches on the PCI bus; the unit's cgroup; /var/log/fabricmanager.log",
+    modes=ON_A_NODE,
+    run=run,
+)

@@ -1,0 +1,38 @@
+"""Did an NVLink switch report a fault since boot?"""
+
+from __future__ import annotations
+
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.gpu_xid_recent import no_log
+from kboot.checks.types import ON_A_NODE, Check, Finding
+from kboot.checks.words import count, some
+from kboot.facts.types import NodeFacts
+from kboot.profile.types import Profile
+
+
+def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
+    """The switch's driver says itself which faults are fatal."""
+    events = facts.health.kernel_events
+    if events is None:
+        return no_log(facts)
+    faults = [e for e in events if e.kind == "sxid"]
+    if not faults:
+        return Finding("ok", "no SXid in the kernel log")
+    fatal = [e for e in faults if ", non-fatal" not in e.text.lower()]
+    named = some(sorted({f"SXid {e.code} on {e.bus_id}" for e in fatal or faults}))
+    return Finding(
+        "fail" if fatal else "warn",
+        f"{count(len(faults), 'switch fault')} since boot, {len(fatal)} fatal: {named}",
+        wanted="none",
+        why="traffic between GPUs over this switch hangs" if fatal else "a link retries; watch whether it grows",
+        hint="reset the switch and all GPUs with the fabric manager stopped, or reboot; then have the link looked at",
+    )
+
+
+CHECK = Check(
+    id="gpu.sxid",
+    asks="Did an NVLink switch report a fault since boot?",
+    source="/dev/kmsg",
+    modes=ON_A_NODE,
+    run=run,
+)

@@ -1,0 +1,65 @@
+"""Which lines of the kernel log tell of a fault? Pure: text in, events out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kboot.facts.health_types import KernelEvent
+
+_TIME = re.compile(r"^(?:kern\s*:\w+\s*:\s*)?\[\s*(\d+\.\d+)\]\s*")
+_ADDRESS = r"(?:PCI:)?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
+_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}\): (\d+)", re.IGNORECASE)
+_SXID = re.compile(rf"SXid \({_ADDRESS}\): (\d+)", re.IGNORECASE)
+_GPU_AT = re.compile(rf"NVRM: (?:The NVIDIA GPU|GPU(?: at)?) {_ADDRESS}", re.IGNORECASE)
+_OFF_BUS = re.compile(r"fallen off the bus", re.IGNORECASE)
+_OTHERS = (
+    ("oom", re.compile(r"Out of memory: Killed process|Memory cgroup out of memory: Killed process")),
+    ("read-only", re.compile(r"Remounting filesystem read-only|metadata I/O error|Corruption detected")),
+    ("io-error", re.compile(r"(?:blk_update_request: )?(?:critical medium|I/O) error, dev \w+")),
+)
+_JOINED = 3
+"""A GPU off the bus is said in three lines: which GPU, its PCI id, what happened."""
+
+OFF_BUS_XID = 79
+
+
+def kernel_events(text: str) -> tuple[KernelEvent, ...]:
+    """Return the faults in the order of the log; a GPU off the bus once, in whichever form the driver says it."""
+    events = []
+    gone: set[str] = set()
+    for event in _events(text.splitlines()):
+        if event.kind == "off-bus" or (event.kind == "xid" and event.code == OFF_BUS_XID):
+            if event.bus_id in gone:
+                continue
+            gone.add(event.bus_id)
+        events.append(event)
+    return tuple(events)
+
+
+def _events(lines: list[str]) -> Iterator[KernelEvent]:
+    for number, raw in enumerate(lines):
+        time = _TIME.match(raw)
+        at_s = float(time.group(1)) if time else None
+        line = raw[time.end() :] if time else raw.strip()
+        if match := _XID.search(line):
+            yield KernelEvent("xid", line, bus_address(match.group(1)), int(match.group(2)), at_s)
+        elif match := _SXID.search(line):
+            yield KernelEvent("sxid", line, bus_address(match.group(1)), int(match.group(2)), at_s)
+        elif match := _GPU_AT.search(line):
+            told = " ".join(_TIME.sub("", each).strip() for each in lines[number : number + _JOINED])
+            if _OFF_BUS.search(told):
+                yield KernelEvent("off-bus", told, bus_address(match.group(1)), OFF_BUS_XID, at_s)
+        else:
+            for kind, pattern in _OTHERS:
+                if pattern.search(line):
+                    yield KernelEvent(kind, line, at_s=at_s)
+                    break
+
+
+def bus_address(text: str) -> str:
+    """Return an address of the log as sysfs names it: "0000:44:00" is "0000:44:00.0", "44:00.0" "0000:44:00.0"."""
+    head, _, function = text.lower().partition(".")
+    parts = head.split(":")
+    domain = parts[0] if len(parts) > 2 else "0"
+    return f"{int(domain, 16):04x}:{parts[-2]}:{parts[-1]}.{function or 0}"
