@@ -105,9 +105,12 @@ class _Fetch:
         throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
         other = None if ask.transport == "http" else HfTransfer(listing, ask.stall_timeout_s, emit, self._ended)
         shared, speeds = Shared(listing, store, emit, self._ended), Speeds()
-        self._new_stream = lambda: Stream(
-            listing, self._pool, desk, throttle, emit, self._ended, other, shared, speeds, self._proven.put
-        )
+
+        def new_stream() -> Stream:
+            ended, hand_over = self._ended, self._proven.put
+            return Stream(listing, self._pool, desk, throttle, emit, ended, other, shared, speeds, hand_over)
+
+        self._new_stream = new_stream
         self._threads: list[threading.Thread] = []
         self._checkpointed_s: dict[Job, float] = {}
 
