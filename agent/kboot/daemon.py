@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kboot.apply.monitor import Monitor, Source
+from kboot.apply.reclaim import NoticeWatch, drain_engine
 from kboot.apply.tend import Tender
 from kboot.boot import BootOptions, boot
 from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
@@ -22,10 +25,11 @@ from kboot.host.inbox import Asked, Inbox, Signalled, Woken
 from kboot.host.notify import Notifier, own_notifier
 from kboot.host.paths import Paths
 from kboot.host.types import Host
-from kboot.profile.types import Profile
+from kboot.profile.types import NodeConfig, Profile
 from kboot.report.progress import PhaseView, Tracker, summarize
 from kboot.report.types import BootReport
 from kboot.report.units import show_seconds
+from kboot.report.verdict import is_transient, judge
 
 Prepare = Callable[[Emit, threading.Event], BootReport]
 """Prepares the node once: emits what happens, ends early when the event is set."""
@@ -41,6 +45,7 @@ class Timing:
     retry_s, retry_max_s: first and longest pause before another try at something transient; the pause doubles.
     give_up_s: a boot that failed for transient reasons for so long ends the process with its status.
     tick_s: how often progress is reported while a boot runs. stop_s: how long a boot may take to stop.
+    leave_s: how long the engine gets, and the boot as well, on a machine that is taken away; some clouds give 30 s.
     """
 
     stall_s: float = 300.0
@@ -49,30 +54,7 @@ class Timing:
     give_up_s: float = 3600.0
     tick_s: float = 5.0
     stop_s: float = 30.0
-
-
-def is_transient(error: KbootError) -> bool:
-    """Return whether the same boot may succeed later without anybody changing anything."""
-    return isinstance(error, SourceError) and error.retry
-
-
-def judge(result: BootReport | KbootError | None, record_exists: bool) -> KbootError | None:
-    """Return why the node is not ready after a boot; None when it is. result None: the boot crashed."""
-    match result:
-        case None:
-            return _Crashed("boot-crashed", "the boot ended with an unexpected exception; its traceback is in the log")
-        case KbootError():
-            return result
-        case BootReport(status="done" | "degraded"):
-            if record_exists:
-                return None
-            return ActionFailed("no-handoff-record", "the boot ended well but left no hand-off record")
-        case BootReport():
-            return result.error or ActionFailed("boot-failed", f"the boot ended as {result.status}")
-
-
-class _Crashed(KbootError):
-    status = ExitStatus.BUG
+    leave_s: float = 25.0
 
 
 @dataclass(slots=True)
@@ -96,6 +78,9 @@ class Daemon:
     notifier: Notifier
     forward: Emit
     timing: Timing = field(default_factory=Timing)
+    drain: Callable[[float], str] = drain_engine
+    _notice: str = ""
+    _turned: threading.Event = field(default_factory=threading.Event)
     _state: State = "preparing"
     _work: _Work | None = None
     _error: KbootError | None = None
@@ -113,7 +98,11 @@ class Daemon:
         """Prepare the node, then react until a signal or a permanent error ends it."""
         self._begin()
         while True:
-            for message in self.inbox.wait(self._patience_s()):
+            messages = self.inbox.wait(self._patience_s())
+            self._turned.set()
+            if self._notice:
+                return self._leave()
+            for message in messages:
                 match message:
                     case Signalled(name="SIGHUP"):
                         self._reload()
@@ -127,6 +116,21 @@ class Daemon:
             if status is not None:
                 return status
 
+    def leave(self, notice: str) -> None:
+        """End in order and soon, because this machine is taken away; from any thread. notice: who says so."""
+        self._notice = notice
+        self.inbox.wake()
+
+    def is_alive(self, within_s: float) -> bool:
+        """Return whether the loop turns; asked from another thread."""
+        self._turned.clear()
+        self.inbox.wake()
+        return self._turned.wait(within_s) or self._state == "stopping"
+
+    def notice(self) -> str:
+        """Return what is announced for this machine; empty for nothing."""
+        return self._notice
+
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the document a client gets for one request."""
         if request.get("ask") == "status":
@@ -136,7 +140,8 @@ class Daemon:
 
     def status_document(self) -> dict[str, Any]:
         """Return what `kboot status --json` prints for a running daemon."""
-        phases = self._work.tracker.phases() if self._work else self._phases
+        work = self._work  # may be asked from another thread
+        phases = work.tracker.phases() if work else self._phases
         wait_s = max(0.0, self._retry_at_s - monotonic_s()) if self._state == "waiting" else None
         return {
             "schema": 1,
@@ -156,6 +161,7 @@ class Daemon:
                     "done_bytes": p.done_bytes,
                     "total_bytes": p.total_bytes,
                     "files_done": p.files_done,
+                    "seconds": round(p.seconds, 3),
                 }
                 for p in phases
             ],
@@ -248,6 +254,18 @@ class Daemon:
             self._work.thread.join(self.timing.stop_s)
         return ExitStatus.INTERRUPTED if signal_name == "SIGINT" else ExitStatus.DONE
 
+    def _leave(self) -> int:
+        """Give up serving and fetching at once: both end side by side, and what is on the disk stays whole."""
+        deadline_s = monotonic_s() + self.timing.leave_s
+        self._state = "stopping"
+        self.notifier.stopping(f"this machine is taken away: {self._notice}")
+        if self._work:
+            self._work.stop.set()
+        self.forward(Notice("engine.drained", self.drain(self.timing.leave_s)))
+        if self._work:
+            self._work.thread.join(max(0.0, deadline_s - monotonic_s()))
+        return ExitStatus.DONE
+
     def _beat(self) -> None:
         """Tell systemd that we live, as far as it is true."""
         now_s = monotonic_s()
@@ -274,7 +292,8 @@ class Daemon:
     def _text(self) -> str:
         match self._state:
             case "preparing":
-                return summarize(self._work.tracker.phases() if self._work else ())
+                work = self._work
+                return summarize(work.tracker.phases() if work else ())
             case "waiting":
                 return f"waiting to try again: {self._error.message if self._error else ''}"
             case "ready":
@@ -294,10 +313,12 @@ def run_daemon(
     options: BootOptions | None = None,
     notifier: Notifier | None = None,
     timing: Timing | None = None,
+    config: NodeConfig | None = None,
 ) -> int:
     """Run the daemon in this process until it is told to stop; return its exit status.
 
     load: reads the profile; called before each boot, so that SIGHUP sees what was edited. emit: logs events.
+    config: where to serve metrics, and who announces the end of the machine.
 
     Raises:
         KbootError: preparing the node failed for good; its status is the process's.
@@ -305,11 +326,10 @@ def run_daemon(
     """
     make_dirs(paths.runtime)
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
+        config = config or NodeConfig()
         inbox = Inbox(paths.socket)
-        tender = Tender(host, paths, emit)
-        tender.begin()
         try:
-            return Daemon(
+            daemon = Daemon(
                 profile_name=profile_name,
                 prepare=lambda tell, stop: boot(load(), host, paths, options or BootOptions(), tell, stop),
                 record=paths.handoff,
@@ -317,7 +337,17 @@ def run_daemon(
                 notifier=notifier or own_notifier(),
                 forward=emit,
                 timing=timing or Timing(),
-            ).serve()
+            )
+            source = Source(daemon.status_document, daemon.is_alive, daemon.notice)
+            helpers = (
+                Tender(host, paths, emit),
+                Monitor(source, paths, emit, config.metrics_port, config.metrics_file),
+                NoticeWatch(config.reclaim, emit, daemon.leave),
+            )
+            with ExitStack() as running:
+                for helper in helpers:
+                    helper.begin()
+                    running.callback(helper.end)
+                return daemon.serve()
         finally:
-            tender.end()
             inbox.close()

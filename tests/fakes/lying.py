@@ -113,3 +113,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self.do_GET()
+
+    def do_PUT(self) -> None:
+        self.do_GET()

@@ -47,7 +47,7 @@ def test_a_file_that_was_asked_for_must_be_there(paths: Paths, tmp_path: Path) -
         ('state_dir = "relative"\n', 'state_dir is "relative"; wanted: an absolute path'),
         ('profile = "../x"\n', 'profile is "../x"; wanted: a-z, 0-9'),
         ("profile = 3\n", "profile is 3; wanted: text"),
-        ("[fetch]\nstreams = 1\n", "fetch is unknown; known here: operator, profile, runtime_dir, schema, state_dir"),
+        ("[fetch]\nstreams = 1\n", "fetch is unknown; known here: metrics_file, metrics_port, operator, profile"),
         ('[operator]\nuse = "resale"\n', "operator.use is"),
         ("[operator]\nmonthly_users = -1\n", "operator.monthly_users is -1; wanted: at least 0"),
     ],

@@ -56,6 +56,8 @@ def command(common: Common, asked: Asked) -> None:
         lines.emit(event)
 
     options = BootOptions(token_file=node.config.token_file)
-    status = run_daemon(name, lambda: open_profile(asked, node), node.host, node.paths, emit, options)
+    status = run_daemon(
+        name, lambda: open_profile(asked, node), node.host, node.paths, emit, options, config=node.config
+    )
     if status != ExitStatus.DONE:
         raise Finished(ExitStatus(status))

@@ -38,6 +38,7 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
 
     The result is printed once: as soon as the engine answers, else when the boot has ended.
     """
+    from kboot.apply.reclaim import NoticeWatch
     from kboot.boot import boot
     from kboot.cli.watch import log_end, stop_on_signals, watch
 
@@ -59,7 +60,10 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
             if seen.log is None and not options.exit_when_ready:
                 click.echo(f"serving on {profile.serve.host}:{profile.serve.port}; Ctrl-C stops it", err=True)
 
+        notices = NoticeWatch(node.config.reclaim if options.serve else (), seen.emit, lambda _said: stop.set())
+        notices.begin()
         report = boot(profile, node.host, node.paths, options, seen.emit, stop, on_ready)
+        notices.end()
     if not answered:
         log_end(seen, report)
         show_report(common, node, report)

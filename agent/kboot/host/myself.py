@@ -107,6 +107,14 @@ def raise_nofile() -> tuple[int, int]:
     return soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+def own_use() -> tuple[float, int]:
+    """Return this process's CPU time in seconds, and its resident memory in bytes."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    with open("/proc/self/statm") as statm:
+        pages = int(statm.read().split()[1])
+    return used.ru_utime + used.ru_stime, pages * resource.getpagesize()
+
+
 def handle_stop_signals(event: threading.Event) -> None:
     """Set the event on SIGTERM, SIGINT and SIGHUP, even where the parent had SIGINT ignored; main thread only.
 

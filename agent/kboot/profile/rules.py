@@ -74,6 +74,7 @@ VALUES: Mapping[str, Rule] = {
     "model.api_price.as_of": _DATE,
     "serve.host": _HOST,
     # kboot.toml
+    "metrics_file": _ABSOLUTE,
     "profile": Rule(lambda text: not text or PROFILE_NAME.test(text), PROFILE_NAME.wanted),
     "runtime_dir": _ABSOLUTE,
     "state_dir": _ABSOLUTE,

@@ -309,6 +309,8 @@ class NodeConfig:
 
     profile: name of the profile to boot. state_dir, runtime_dir: empty = the defaults.
     token_file: Hub token, mode 0600. operator: facts that a model's terms depend on.
+    metrics_port: where the daemon answers on 127.0.0.1; 0 = nowhere. metrics_file: for node_exporter; empty = none.
+    reclaim: who announces the end of this machine (see kboot.apply.reclaim).
     """
 
     schema: Literal[1] = 1
@@ -316,4 +318,7 @@ class NodeConfig:
     state_dir: str = ""
     runtime_dir: str = ""
     token_file: str = ""
+    metrics_port: Annotated[int, Ge(0), Le(65535)] = 0
+    metrics_file: str = ""
+    reclaim: tuple[str, ...] = ()
     operator: OperatorAsk = field(default_factory=OperatorAsk)
