@@ -20,6 +20,7 @@ from kboot.apply.handoff import read_handoff
 from kboot.apply.pin import live_workers
 from kboot.boot import BootOptions, boot
 from kboot.facts.process import Tree
+from kboot.host.pagecache import resident_bytes
 from kboot.profile.types import Profile
 from kboot.report.saved import read_boot
 from kboot.report.types import BootReport, WorkerCheck
@@ -64,6 +65,25 @@ def test_a_boot_serves_answers_marks_its_cache_and_leaves_nothing_running(node: 
     assert any(s.lane == "engine" for s in report.spans)
     assert list(node.paths.cache.glob("*/complete"))
     assert [] == engines_of(node)
+
+
+def test_the_page_cache_is_warmed_beside_the_engines_start(node: Node, served: Profile) -> None:
+    """A boot from cold pages hands off without warming first; each cold shard was read, or left for the engine."""
+    node.boot(served)
+    shards = [path.resolve() for path in (node.paths.models / "demo").glob("*.safetensors")]
+    for shard in shards:
+        fd = os.open(shard, os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+    cold = [path for path in shards if not resident_bytes(path)]
+    plan = node.plan(served, serve=True)
+    report = node.boot(served, serve=True, exit_when_ready=True)
+    warmed = [o for o in report.outcomes if o.phase == "warm" and ".safetensors" in o.title]
+
+    assert "warm" not in next(p.after for p in plan.phases if p.name == "handoff")
+    assert len(cold) == len(warmed)
+    assert {o.status for o in warmed} <= {"done", "unchanged", "skipped"}
+    assert "done" == report.status
 
 
 def test_every_worker_is_proven_to_have_its_share(node: Node, served: Profile) -> None:

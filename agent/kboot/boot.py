@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kboot import __version__
+from kboot.apply.beside import BESIDE, begin
 from kboot.apply.cache_record import record_prepared
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
@@ -253,13 +254,19 @@ def boot(
         job = _job(profile, host, paths, options, emit)
         planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
         emit(PhaseFinished("plan", "done", planned.seconds, 0))
-        ran = run(job.phases, tools_of(job, host, paths, emit, stop))
+        tools = tools_of(job, host, paths, emit, stop)
+        later = tuple(p for p in job.phases if options.serve and p.name in BESIDE)
+        ran = run([p for p in job.phases if p not in later], tools)
         report = _report(job, replace(ran, spans=(planned, *ran.spans)), started_unix_s, stop)
     if job.prepared is not None and report.status in ("done", "degraded"):
         _record_caches(job.prepared.plan, report, host, paths, emit)
     if job.prepared is not None and options.serve and report.status in ("done", "degraded") and not stop.is_set():
-        serving = Serving(job.prepared.plan, profile.serve, paths, options.exit_when_ready, on_ready, host)
-        report = serve(serving, report, emit, stop)
+        beside = begin(later, tools)
+        try:
+            ask, until = profile.serve, options.exit_when_ready
+            report = serve(Serving(job.prepared.plan, ask, paths, until, on_ready, host, beside), report, emit, stop)
+        finally:
+            beside.end("the engine did not start")
     save_report(report, paths)
     return report
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kboot.apply.beside import Beside, with_beside
 from kboot.apply.cache_record import record_ready
 from kboot.apply.pin_watch import PinWatch
 from kboot.apply.serve import Answers, RunningEngine, start_engine
@@ -32,7 +33,10 @@ OnReady = Callable[[BootReport], None]
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What serving needs besides the plan. exit_when_ready: stop the engine again as soon as it answers."""
+    """What serving needs besides the plan.
+
+    exit_when_ready: stop the engine again as soon as it answers. beside: what goes on while it starts.
+    """
 
     plan: Plan
     ask: ServeAsk
@@ -40,6 +44,7 @@ class Serving:
     exit_when_ready: bool
     on_ready: OnReady
     host: Host
+    beside: Beside
 
 
 def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Event) -> BootReport:
@@ -66,8 +71,10 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
     except KbootError as exc:
         watch.end()
         emit(PhaseFinished("serve", "failed", unix_s() - started_unix_s, 0))
+        prepared = with_beside(prepared, serving.beside.end("the engine did not start"))
         return _failed(prepared, action, started_unix_s, exc, interrupted=stop.is_set())
     try:
+        prepared = with_beside(prepared, serving.beside.end("the engine answered before"))
         ready = replace(_ready(prepared, action, running), workers=_settle(watch, running, emit))
         emit(PhaseFinished("serve", "done", running.ready_unix_s - started_unix_s, 0))
         emit(Notice("engine.answered", _words(running.answers)))

@@ -20,6 +20,9 @@ from kboot.store.store import Store
 THREADS = 4
 """Files read at once: one reader does not fill a fast disk, more than a few do not help one."""
 
+STOPPED = "kboot was stopped"
+"""Why a file was left when the stop event was set before its turn."""
+
 _BUFFER_BYTES = 4 << 20
 _WINDOW_BYTES = 8 << 20
 _KEPT_FRACTION = 0.8
@@ -56,7 +59,7 @@ class _Job:
 
     def warm(self, action: WarmFile) -> Outcome:
         if self._stop.is_set():
-            return skipped("warm", action, "kboot was stopped")
+            return skipped("warm", action, STOPPED)
         if self._full:
             return skipped("warm", action, "memory does not hold more: a file read before it did not stay")
         if self._left_bytes <= 0:

@@ -67,7 +67,7 @@ def make_plan(
         Phase("tune", (), tune, tune_note),
         _cache(facts, profile, layout, key, cache_dir),
         *plan_bytes(checkpoint, profile.verify.mode, profile.warm, facts.memory, ask.model_path),
-        Phase("handoff", ("tune", "cache", "publish", "warm"), ()),
+        Phase("handoff", ("tune", "cache", "publish"), ()),
         Phase("serve", ("handoff",), start, "" if start else "kboot-engine.service or `kboot exec` starts the engine"),
     )
     return Plan(
@@ -89,7 +89,7 @@ def make_plan(
 def with_handoff(plan: Plan, stale: tuple[str, ...]) -> Plan:
     """Return the plan with its hand-off phase: stale says why the record must be written; () when it holds."""
     if stale:
-        phase = Phase("handoff", ("tune", "cache", "publish", "warm"), (WriteHandoff("; ".join(stale)),))
+        phase = Phase("handoff", ("tune", "cache", "publish"), (WriteHandoff("; ".join(stale)),))
     else:
         phase = Phase("handoff", (), (), "the signed record holds: same boot, plan and files")
     return replace(plan, phases=tuple(phase if p.name == "handoff" else p for p in plan.phases))
