@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from good_node import CHECKPOINT, NODE, NOW_S, PROFILE, files
 
-from kboot.checks import cache_complete, ckpt_complete, ckpt_verified
+from kboot.checks import cache_complete, ckpt_complete, ckpt_terms, ckpt_verified
 from kboot.checks.words import age, count, disk_size, mem_size, ranges, some
 from kboot.facts.types import CacheFacts, Gap
-from kboot.profile.types import CacheAsk
+from kboot.profile.types import CacheAsk, OperatorAsk
 
 
 def test_missing_files_are_counted_with_their_bytes() -> None:
@@ -84,3 +85,21 @@ def test_numbers_are_written_for_people() -> None:
     assert ("0-3,8", "") == (ranges([3, 2, 0, 1, 8]), ranges([]))
     assert "a, b, c, d and 2 more" == some("abcdef")
     assert ("40 s", "12 min", "30 h", "15 d") == (age(40), age(720), age(108000), age(15 * 86400))
+
+
+@pytest.mark.parametrize(
+    ("declared", "status", "words"),
+    [
+        (OperatorAsk(use="internal"), "ok", "none of 1 conditions of Model License applies to what is declared"),
+        (OperatorAsk(use="sells-access", monthly_users=101), "warn", "an agreement: applies (monthly_users 101"),
+        (OperatorAsk(use="sells-access"), "unknown", "operator.monthly_users is not declared, the bound is 100"),
+        (OperatorAsk(), "unknown", "operator.use is not declared"),
+    ],
+    ids=str,
+)
+def test_terms_are_judged_by_what_the_operator_declares(declared: OperatorAsk, status: str, words: str) -> None:
+    """A condition that applies is a warning with its numbers; nothing declared is unknown, never ok."""
+    finding = ckpt_terms.CHECK.run(NODE, replace(PROFILE, declared=declared), CHECKPOINT)
+
+    assert status == finding.status
+    assert words in finding.seen

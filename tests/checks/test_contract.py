@@ -30,12 +30,13 @@ from kboot.checks import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
 from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
 from kboot.facts.types import CacheFacts, EngineFacts, Gap, NodeFacts
-from kboot.profile.types import Profile
+from kboot.profile.types import OperatorAsk, Profile
 
 EVERY_CHECK = pytest.mark.parametrize("check", CHECKS, ids=[c.id for c in CHECKS])
 ZERO = "00000000-0000-0000-0000-000000000000"
 NO_GPU = {"nvml": "no-library", "gpus": (), "pci_bus_ids": ()}
 
+SELLING = replace(PROFILE, declared=OperatorAsk(use="sells-access", monthly_users=101))
 BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "gpu.nvml_responsive": (node(gpu={"nvml": "hung", "gpus": ()}), PROFILE, CHECKPOINT),
     "gpu.driver_lib_match": (node(gpu={"nvml": "mismatch", "gpus": ()}), PROFILE, CHECKPOINT),
@@ -91,12 +92,29 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "numa.gpu_node": (node(gpu={"gpus": gpus(numa_node=None, cpu_affinity=None)}), PROFILE, CHECKPOINT),
     "mem.hugepages": (node(memory={"hugepages_bytes": 1024 * GIB}), PROFILE, CHECKPOINT),
     "mem.swap": (node(memory={"swap_used_bytes": GIB}), PROFILE, CHECKPOINT),
+    "mem.thp": (node(system={"thp": {"enabled": "always", "defrag": "always"}}), PROFILE, CHECKPOINT),
+    "mem.overcommit": (node(system={"overcommit": 2}), PROFILE, CHECKPOINT),
+    "mem.edac": (node(system={"edac": {"corrected": 0, "uncorrected": 1}}), PROFILE, CHECKPOINT),
+    "numa.balance": (node(system={"numa_balancing": 1}), PROFILE, CHECKPOINT),
+    "sys.oom": (node(health={"kernel_events": (KernelEvent("oom", "Killed process 7 (vllm)"),)}), PROFILE, CHECKPOINT),
+    "sys.kernel_cmdline": (node(system={"command_line": ("ro", "numa=off")}), PROFILE, CHECKPOINT),
+    "limits.nproc_pids": (node(system={"pids": (1200, 2048)}), PROFILE, CHECKPOINT),
+    "disk.raid": (node(disks=(replace(NODE.disks[0], degraded=1),)), PROFILE, CHECKPOINT),
+    "disk.readahead": (node(disks=(replace(NODE.disks[1], read_ahead_bytes=0),)), PROFILE, CHECKPOINT),
+    "net.link": (node(nics=(replace(NODE.nics[0], state="down"),)), PROFILE, CHECKPOINT),
+    "net.ib": (node(rdma=(replace(NODE.rdma[0], state="DOWN"), *NODE.rdma[1:])), PROFILE, CHECKPOINT),
+    "net.rdma_gpu": (node(system={"modules": frozenset()}, health={"open_module": False}), PROFILE, CHECKPOINT),
+    "net.tcp": (node(system={"tcp_receive_bytes": 212992}), PROFILE, CHECKPOINT),
+    "net.conntrack": (node(system={"conntrack": (262000, 262144)}), PROFILE, CHECKPOINT),
+    "cache.dirs": (node(system={"noexec": ("/var",)}), PROFILE, CHECKPOINT),
+    "cache.toolchain": (node(programs={}), PROFILE, CHECKPOINT),
     "limits.nofile": (node(limits={"nofile": (1024, 524288)}), PROFILE, CHECKPOINT),
     "limits.memlock": (node(limits={"memlock_bytes": (65536, 65536)}), PROFILE, CHECKPOINT),
     "disk.fs_ro": (node(mounts=tuple(replace(m, read_only=True) for m in NODE.mounts)), PROFILE, CHECKPOINT),
     "disk.mount_kind": (node(mounts=tuple(replace(m, fs_type="nfs4") for m in NODE.mounts)), PROFILE, CHECKPOINT),
     "ckpt.complete": (NODE, PROFILE, files("absent")),
     "ckpt.verified": (NODE, PROFILE, files("present")),
+    "ckpt.terms": (NODE, SELLING, CHECKPOINT),
     "cache.complete": (node(caches=CacheFacts({"h200-580": {}}, frozenset())), PROFILE, CHECKPOINT),
     "engine.version": (node(engine=EngineFacts("vllm", None, None, {})), PROFILE, CHECKPOINT),
     "facts.gaps": (replace(NODE, gaps=(Gap("os.boot_id", "/proc", "gone"),)), PROFILE, CHECKPOINT),
