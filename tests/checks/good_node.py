@@ -7,9 +7,11 @@ from typing import Any
 
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
+from kboot.facts.system_types import SystemFacts
 from kboot.facts.types import (
     CacheFacts,
     CpuFacts,
+    Disk,
     EngineFacts,
     Gap,
     Gpu,
@@ -17,9 +19,11 @@ from kboot.facts.types import (
     LimitFacts,
     MemoryFacts,
     Mount,
+    Nic,
     NodeFacts,
     NumaNode,
     OsFacts,
+    RdmaPort,
     TuneFacts,
 )
 from kboot.profile.types import (
@@ -116,6 +120,30 @@ NODE = NodeFacts(
         fabric_manager=FabricManager(4, running=True, versions=None),
         nvml_seconds=0.2,
     ),
+    system=SystemFacts(
+        thp={"enabled": "madvise", "defrag": "madvise"},
+        numa_balancing=0,
+        overcommit=0,
+        max_map_count=1048576,
+        edac={"corrected": 0, "uncorrected": 0},
+        pids=(1200, None),
+        stalled_percent={"memory": 0.0, "io": 0.0},
+        command_line=("BOOT_IMAGE=/vmlinuz", "ro"),
+        noexec=(),
+        modules=frozenset({"nvidia_peermem"}),
+        conntrack=(900, 262144),
+        tcp_receive_bytes=6291456,
+    ),
+    nics=(Nic("eth0", "up", 100000, 9000, 0, "0000:81:00.0"),),
+    rdma=tuple(
+        RdmaPort(f"mlx5_{n}", 1, "ACTIVE", "LinkUp", 400.0, "InfiniBand", n // 4, f"0000:{n + 0x40:02x}:00.0")
+        for n in range(8)
+    ),
+    disks=(
+        Disk("md0", "raid", "", 30 << 40, False, 4 << 20, None, ("nvme0n1", "nvme1n1"), "raid0", 0),
+        Disk("nvme0n1", "nvme", "SSD", 15 << 40, False, 128 << 10, 0),
+    ),
+    programs={"gcc": "/usr/bin/gcc", "ninja": "/usr/bin/ninja", "nvcc": "/usr/local/cuda/bin/nvcc"},
 )
 PROFILE = Profile(
     name="model",

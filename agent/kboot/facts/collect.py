@@ -19,6 +19,7 @@ from kboot.facts.numa import collect_numa
 from kboot.facts.os import collect_os
 from kboot.facts.programs import collect_programs
 from kboot.facts.storage import collect_storage
+from kboot.facts.system import collect_system
 from kboot.facts.tune import collect_tune
 from kboot.facts.types import NodeFacts
 from kboot.host.clock import unix_s
@@ -57,6 +58,7 @@ def collect(
     disks, disk_gaps = collect_disks(host)
     nvml.join()
     gpu, gpu_gaps = collect_gpu(host, nvml.answers, cpu.node_of)
+    system, system_gaps = collect_system(host, mounts)
     health, health_gaps = collect_health(host, nvml.answers, gpu.pci_bus_ids)
     return NodeFacts(
         collected_unix_s=unix_s(),
@@ -75,6 +77,7 @@ def collect(
         disks=disks,
         programs=collect_programs(host),
         health=health,
+        system=system,
         gaps=(
             *os_gaps,
             *numa_gaps,
@@ -89,6 +92,7 @@ def collect(
             *disk_gaps,
             *gpu_gaps,
             *health_gaps,
+            *system_gaps,
         ),
     )
 

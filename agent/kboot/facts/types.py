@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kboot.facts.health_types import HealthFacts
+from kboot.facts.system_types import SystemFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,3 +342,4 @@ class NodeFacts:
     disks: tuple[Disk, ...] = ()
     programs: Mapping[str, str] = field(default_factory=dict)
     health: HealthFacts = field(default_factory=HealthFacts)
+    system: SystemFacts = field(default_factory=SystemFacts)
