@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,6 +20,7 @@ from kboot.doctor import (
     Answer,
     Budget,
     DoctorReport,
+    bundle,
     local_checkpoint,
     run_doctor,
     select_checks,
@@ -272,6 +275,33 @@ def test_checks_can_be_chosen_by_id_and_pattern() -> None:
     assert ["gpu.count", "fit.vram", "fit.ram", "fit.disk", "fit.shm"] == [
         c.id for c in select_checks("quick", ("fit.*", "gpu.count"))
     ]
+
+
+def test_checks_can_be_left_out_by_id_and_pattern() -> None:
+    """`--skip 'fit.*'` takes them out of all or of those asked for; a misspelt one is a usage error."""
+    left = {c.id.split(".")[0] for c in select_checks("quick", (), ("fit.*", "gpu.*"))}
+
+    assert ({"fit", "gpu"} & left, "cpu" in left) == (set(), True)
+    assert ["fit.vram"] == [c.id for c in select_checks("quick", ("fit.*",), ("fit.[rds]*",))]
+    with pytest.raises(UsageError, match=r"no check 'gpu\.nope'"):
+        select_checks("quick", (), ("gpu.nope",))
+
+
+def test_the_evidence_has_findings_and_facts_without_the_nodes_name(tmp_path: Path) -> None:
+    """What leaves the node: doctor.json, doctor.txt and facts.json; the host's name and tokens are replaced."""
+    files = {"etc/hostname": "gpu-node-17.example.net\n", "proc/cmdline": "ro ip=10.1.2.3 api_key=topsecret\n"}
+    host = record(tmp_path, files, {"nvml_init": "OK", "driver": "580.95.05", "gpus": [h200(0, "00000000:0A:00.0")]})
+    report = run_doctor(host, find_paths(tmp_path, {}, 0), None, "quick", (), quiet)
+    data = bundle(report, "on gpu-node-17: hf_abcdefghijkl")
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        read = {m.name: (f.read().decode() if (f := tar.extractfile(m)) else "") for m in tar.getmembers()}
+
+    assert ["kboot-doctor/doctor.json", "kboot-doctor/doctor.txt", "kboot-doctor/facts.json"] == sorted(read)
+    assert "on <host>: <secret>" == read["kboot-doctor/doctor.txt"]
+    everything = "".join(read.values())
+    assert [] == [word for word in ("gpu-node-17", "10.1.2.3", "topsecret", "hf_abc") if word in everything]
+    assert "0000:0a:00.0" in everything
+    assert data == bundle(report, "on gpu-node-17: hf_abcdefghijkl")
 
 
 def test_a_check_that_does_not_exist_is_a_usage_error() -> None:

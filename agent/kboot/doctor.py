@@ -16,12 +16,14 @@ from kboot.errors import ExitStatus, KbootError, UsageError
 from kboot.events import Emit, Event, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.collect import collect
 from kboot.facts.engine import collect_engine
+from kboot.facts.render import facts_to_json
 from kboot.facts.types import Gap, NodeFacts
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.paths import Paths
 from kboot.host.probes import ask_in_child
 from kboot.host.types import Host
 from kboot.profile.types import Profile
+from kboot.report.evidence import evidence
 from kboot.store.store import Store
 
 
@@ -52,7 +54,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class DoctorReport:
-    """One run. findings: in the order of CHECKS. hostname: "" where the facts could not be read."""
+    """One run. findings: in the order of CHECKS. hostname: "" and facts: None where the facts could not be read."""
 
     mode: Mode
     profile: str
@@ -60,6 +62,7 @@ class DoctorReport:
     started_unix_s: float
     seconds: float
     findings: tuple[Answer, ...]
+    facts: NodeFacts | None = None
 
     @property
     def counts(self) -> Mapping[Status, int]:
@@ -84,16 +87,17 @@ def run_doctor(
     only: Sequence[str],
     emit: Emit,
     budget: Budget | None = None,
+    skip: Sequence[str] = (),
 ) -> DoctorReport:
     """Ask every check of a mode and return the answers; changes nothing and makes no network request.
 
-    only: check ids, or patterns of them ("gpu.*"); empty = all. budget: None = the mode's. What cannot be read in time
-    makes checks answer unknown, so the run ends within its budget on a node in any state.
+    only, skip: check ids, or patterns of them ("gpu.*"); empty = all, none. budget: None = the mode's. What cannot be
+    read in time makes checks answer unknown, so the run ends within its budget on a node in any state.
 
     Raises:
-        UsageError: `only` names no check of this mode.
+        UsageError: `only` or `skip` names no check of this mode.
     """
-    checks = select_checks(mode, only)
+    checks = select_checks(mode, only, skip)
     budget = budget or BUDGETS[mode]
     started_s, started_unix_s = monotonic_s(), unix_s()
     emit(PhaseStarted("doctor", len(checks), 0))
@@ -111,6 +115,7 @@ def run_doctor(
         started_unix_s=started_unix_s,
         seconds=monotonic_s() - started_s,
         findings=answers,
+        facts=None if isinstance(facts, Finding) else facts,
     )
     emit(PhaseFinished("doctor", _WORD[report.exit_status], report.seconds, 0))
     return report
@@ -119,19 +124,34 @@ def run_doctor(
 _WORD = {ExitStatus.DONE: "done", ExitStatus.DEGRADED: "degraded", ExitStatus.DOCTOR_FAILED: "failed"}
 
 
-def select_checks(mode: Mode, only: Sequence[str]) -> tuple[Check, ...]:
-    """Return the checks of a mode that are asked for, in the order of CHECKS.
+def select_checks(mode: Mode, only: Sequence[str], skip: Sequence[str] = ()) -> tuple[Check, ...]:
+    """Return the checks of a mode that are asked for, less those to skip, in the order of CHECKS.
 
     Raises:
         UsageError: a name matches no check, or none of this mode.
     """
     in_mode = tuple(check for check in CHECKS if mode in check.modes)
-    for name in only:
+    for name in (*only, *skip):
         if not any(fnmatchcase(check.id, name) for check in in_mode):
             raise _unknown_check(name, mode)
-    if not only:
-        return in_mode
-    return tuple(check for check in in_mode if any(fnmatchcase(check.id, name) for name in only))
+    asked = only or ("*",)
+    return tuple(check for check in in_mode if _named(check, asked) and not _named(check, skip))
+
+
+def _named(check: Check, names: Sequence[str]) -> bool:
+    return any(fnmatchcase(check.id, name) for name in names)
+
+
+def bundle(report: DoctorReport, text: str) -> bytes:
+    """Return the evidence of a run for a ticket: a .tar.gz without secrets, addresses and the node's names.
+
+    text: the findings as a person reads them.
+    """
+    documents: dict[str, object] = {"doctor.json": to_json(report)}
+    if report.facts is not None:
+        documents["facts.json"] = facts_to_json(report.facts)
+    names = (report.hostname,) if report.hostname else ()
+    return evidence(documents, {"doctor.txt": text}, names, report.started_unix_s)
 
 
 def to_json(report: DoctorReport) -> dict[str, object]:

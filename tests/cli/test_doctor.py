@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from cli_run import Kboot
 
 
@@ -30,3 +32,13 @@ def test_one_check_can_be_asked_alone(kboot: Kboot) -> None:
 
     assert 2 == ran.status
     assert "cpu.quota" in ran.err
+
+
+def test_a_check_can_be_left_out_and_evidence_written(kboot: Kboot, tmp_path: Path) -> None:
+    """--skip takes ids and patterns; --bundle writes a file that only its owner can read."""
+    out = tmp_path / "node.tar.gz"
+    ran = kboot("doctor", "--json", "--skip", "gpu.*", "--bundle", str(out))
+
+    assert not any(f["id"].startswith("gpu.") for f in ran.doc["findings"])
+    assert (0o600, b"\x1f\x8b") == (out.stat().st_mode & 0o777, out.read_bytes()[:2])
+    assert f"evidence: {out}" in ran.err
