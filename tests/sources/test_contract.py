@@ -11,6 +11,7 @@ import pytest
 from fakes.checkpoints import remote
 from fakes.fetching import sources_of
 from fakes.hub import COMMIT, REPO, FakeHub
+from fakes.objects import ObjectServer
 from kboot.errors import SourceError
 from kboot.sources.types import Source
 
@@ -24,7 +25,15 @@ FILE = remote(NAME, CONTENT)
 def opened(kind: str, folder: Path) -> Iterator[Source]:
     """Give one source of a kind that has FILES."""
     with FakeHub(FILES, cdn=kind == "hub with cdn") as hub:
-        if kind == "folder":
+        if kind in ("web folder", "s3"):
+            if kind == "s3":
+                pytest.importorskip("obstore")
+            with ObjectServer({f"bucket/m/{path}": content for path, content in FILES.items()}) as server:
+                env = {"AWS_ENDPOINT_URL": server.url, "AWS_SKIP_SIGNATURE": "true", "AWS_REGION": "us-east-1"}
+                yield sources_of(
+                    hub.url, f"{server.url}/bucket/m/" if kind == "web folder" else "s3://bucket/m", env=env
+                )[1]
+        elif kind == "folder":
             (folder / "sub").mkdir()
             for path, content in FILES.items():
                 (folder / path).write_bytes(content)
@@ -33,7 +42,7 @@ def opened(kind: str, folder: Path) -> Iterator[Source]:
             yield sources_of(hub.url, hub.url.replace("127.0.0.1", "localhost"))[kind == "mirror"]
 
 
-@pytest.fixture(params=["hub", "hub with cdn", "mirror", "folder"])
+@pytest.fixture(params=["hub", "hub with cdn", "mirror", "folder", "web folder", "s3"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
     with opened(request.param, tmp_path) as one:
         yield one
@@ -73,10 +82,10 @@ def test_a_file_that_is_not_there_is_final(source: Source) -> None:
 
 
 def test_only_a_trusted_source_lists(source: Source) -> None:
-    """A listing comes from the operator's Hub; a folder refuses to give one."""
+    """A listing comes from the operator's Hub; where there are only files, nobody gives one."""
     if source.trusted:
         assert COMMIT == source.list(REPO, "main").commit
-    elif source.name.startswith("file:"):
+    elif source.name.startswith(("file:", "s3:")) or source.name.endswith("/m/"):
         with pytest.raises(SourceError):
             source.list(REPO, "main")
 

@@ -53,8 +53,9 @@ class CheckpointAsk:
 
     repo: `owner/name` on a Hub. revision: branch, tag or commit; a 40-hex commit is a pin.
     sources: in order of preference: `hub` (HF_ENDPOINT or huggingface.co), `https://mirror…` (Hub-compatible),
-    `file:///path`. include/exclude: shell patterns over repository paths; include empty = kboot's own choice
-    (the index's shards and the small files an engine needs).
+    `https://host/folder/` (plain files; the slash at its end tells), `s3://bucket/prefix`, `file:///path`.
+    include/exclude: shell patterns over repository paths; include empty = kboot's own choice (the index's shards and
+    the small files an engine needs).
     """
 
     repo: Annotated[str, MinLen(3)]

@@ -1,4 +1,4 @@
-"""Where bytes come from: Hub, mirrors, local folders. The only package that uses the network."""
+"""Where bytes come from: Hubs, web servers, object stores, folders. The only package that uses the network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kboot.sources.http import Client
 from kboot.sources.hub import DEFAULT_ENDPOINT, Hub
 from kboot.sources.local import Local
 from kboot.sources.patience import Patience
+from kboot.sources.plain import Plain
+from kboot.sources.s3 import S3
 from kboot.sources.secrets import without_query
 from kboot.sources.tokens import Token, find_token
 from kboot.sources.types import Found, Source
@@ -65,6 +67,22 @@ def _open_mirror(text: str, opening: Opening) -> Source | None:
     return opening.hub(text) if urlsplit(text).scheme in ("http", "https") else None
 
 
+def _open_plain(text: str, opening: Opening) -> Source | None:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.path.endswith("/") or not parts.path.strip("/"):
+        return None
+    client = Client(opening.env, opening.fetch.connect_timeout_s, opening.fetch.stall_timeout_s)
+    return Plain(text, client, lambda: Patience(opening.on_wait))
+
+
+def _open_s3(text: str, opening: Opening) -> Source | None:
+    parts = urlsplit(text)
+    if parts.scheme != "s3" or not parts.netloc or parts.query:
+        return None
+    timeouts_s = (opening.fetch.connect_timeout_s, opening.fetch.stall_timeout_s)
+    return S3(parts.netloc, unquote(parts.path).strip("/"), opening.env, timeouts_s, lambda: Patience(opening.on_wait))
+
+
 def _open_local(text: str, opening: Opening) -> Source | None:  # noqa: ARG001 - the kinds share one form
     parts = urlsplit(text)
     if parts.scheme != "file" or parts.netloc or not parts.path.startswith("/"):
@@ -74,7 +92,9 @@ def _open_local(text: str, opening: Opening) -> Source | None:  # noqa: ARG001 -
 
 KINDS = (
     Kind("hub", _open_hub),
+    Kind("https://host/folder/", _open_plain),  # before mirrors: the slash at its end makes the difference
     Kind("https://mirror", _open_mirror),
+    Kind("s3://bucket/prefix", _open_s3),
     Kind("file:///path", _open_local),
 )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from urllib.parse import quote, urljoin
+from urllib.parse import quote
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
 from kboot.host.clock import unix_s
-from kboot.sources.framing import Frame, frame, range_header
+from kboot.sources.asking import check_small, follow, read_whole
+from kboot.sources.framing import Frame, frame
 from kboot.sources.http import Answer, Client, HttpBody
 from kboot.sources.hub_listing import ListingAsk, list_once
 from kboot.sources.patience import Patience
@@ -20,8 +21,6 @@ from kboot.sources.tokens import Token, may_see_token
 from kboot.sources.types import Found
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_HOPS = 6
 
 
 class Hub:
@@ -71,14 +70,11 @@ class Hub:
 
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
-        if file.size_bytes > limit_bytes:
-            raise SourceError(
-                "file-too-large", f"{file.path} has {file.size_bytes} bytes, at most {limit_bytes} were expected"
-            )
+        check_small(file, limit_bytes)
         patience = self._new_patience()
         while True:
             try:
-                return self._read_once(repo, commit, file)
+                return read_whole(self.open(repo, commit, file, 0), file)
             except SourceError as exc:
                 patience.wait_or_raise(exc)
 
@@ -120,34 +116,9 @@ class Hub:
     def _resolve_url(self, repo: str, commit: str, file: RemoteFile) -> str:
         return f"{self.endpoint}/{quote(repo)}/resolve/{quote(commit, safe='')}/{quote(file.path)}"
 
-    def _read_once(self, repo: str, commit: str, file: RemoteFile) -> bytes:
-        data = bytearray(file.size_bytes + 1)  # one more, to notice a body that does not end
-        view, done = memoryview(data), 0
-        with self.open(repo, commit, file, 0) as body:
-            while done < len(data) and (n := body.readinto(view[done:])):
-                done += n
-        if done != file.size_bytes:
-            raise SourceError(
-                "short-body", f"{file.path} came with {done} bytes, the listing says {file.size_bytes}", retry=True
-            )
-        return bytes(view[:done])
-
     def _follow(self, url: str, start: int, end: int | None) -> Answer:
         """Ask, and go where redirects lead. Only the operator's own endpoint ever sees the token."""
-        for _ in range(_HOPS):
-            origin = origin_of(url)
-            headers = range_header(start, end)
-            if self._token.value and origin == self._origin:
-                headers["Authorization"] = f"Bearer {self._token.value}"
-            answer = self._client.get(url, headers)
-            if answer.status not in _REDIRECTS:
-                return answer
-            location = answer.headers.get("location", "")
-            answer.text()
-            url = urljoin(url, location)
-            if not location or (origin.scheme == "https" and origin_of(url).scheme == "http"):
-                raise SourceError("redirect-not-valid", f"{origin.address} redirects to {without_query(url)!r}")
-        raise SourceError("redirect-not-valid", f"{self._origin.address} redirects more than {_HOPS} times")
+        return follow(self._client, url, start, end, lambda origin: self._token.value if origin == self._origin else "")
 
     def _judge(self, answer: Answer, asked: Asked, file: RemoteFile, start: int, end: int | None) -> Frame:
         """Return which bytes the answer carries, or raise what is wrong with it."""

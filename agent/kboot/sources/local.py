@@ -9,6 +9,8 @@ from typing import Self
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
+from kboot.sources.asking import check_small
+from kboot.sources.places import places_of
 from kboot.sources.types import Found
 
 
@@ -35,10 +37,7 @@ class Local:
 
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
-        if file.size_bytes > limit_bytes:
-            raise SourceError(
-                "file-too-large", f"{file.path} has {file.size_bytes} bytes, at most {limit_bytes} were expected"
-            )
+        check_small(file, limit_bytes)
         data = bytearray(file.size_bytes)
         with self.open(repo, commit, file, 0) as body:
             body.readinto(memoryview(data))
@@ -46,14 +45,7 @@ class Local:
 
     def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> LocalBody:
         """Open the file where one of the known layouts has it. See Source."""
-        folder = f"models--{repo.replace('/', '--')}"
-        where = (
-            file.path,
-            f"snapshots/{commit}/{file.path}",
-            f"blobs/{file.blob_id}",
-            f"{folder}/snapshots/{commit}/{file.path}",
-            f"{folder}/blobs/{file.blob_id}",
-        )
+        where = places_of(repo, commit, file)
         for name in where:
             try:
                 fd = os.open(os.path.join(self._folder, name), os.O_RDONLY | os.O_CLOEXEC)

@@ -1,0 +1,57 @@
+"""Where may a file of a checkpoint lie below a folder, a base URL or a bucket's prefix? Pure."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+from kboot.checkpoint import RemoteFile
+from kboot.errors import SourceError
+from kboot.sources.hub_listing import to_files
+
+TREE_LIMIT_BYTES = 256 << 20
+
+
+def repo_folder(repo: str) -> str:
+    """Return the name of a repository's folder in a Hugging Face cache."""
+    return f"models--{repo.replace('/', '--')}"
+
+
+def places_of(repo: str, commit: str, file: RemoteFile) -> tuple[str, ...]:
+    """Return the paths under which the file may be: plain files, a snapshot, a repository's cache, a whole cache."""
+    folder = repo_folder(repo)
+    return (
+        file.path,
+        f"snapshots/{commit}/{file.path}",
+        f"blobs/{file.blob_id}",
+        f"{folder}/snapshots/{commit}/{file.path}",
+        f"{folder}/blobs/{file.blob_id}",
+    )
+
+
+def roots_of(repo: str) -> tuple[str, ...]:
+    """Return the prefixes below which refs/ and trees/ may be."""
+    return ("", f"{repo_folder(repo)}/")
+
+
+def files_of_tree(data: bytes) -> tuple[RemoteFile, ...]:
+    """Return the files of a trees/<commit>.json, as huggingface_hub and kboot write them, sorted by path.
+
+    Raises:
+        SourceError: "listing-not-valid", "listing-without-hashes".
+    """
+    try:
+        tree = json.loads(data)
+        if tree["format_version"] != 1:
+            raise ValueError(f"format_version is {tree['format_version']!r}, known is 1")
+        entries = [_entry(path, entry) for path, entry in tree["files"].items()]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+        raise SourceError("listing-not-valid", f"the listing there is no tree of a commit: {exc}") from exc
+    return to_files(entries)
+
+
+def _entry(path: str, entry: dict[str, object]) -> SimpleNamespace:
+    sha256 = entry.get("lfs_sha256")
+    lfs = SimpleNamespace(sha256=sha256, size=entry.get("lfs_size")) if sha256 else None
+    xet = entry.get("xet_hash")
+    return SimpleNamespace(path=path, size=entry["size"], blob_id=entry["blob_id"], lfs=lfs, xet_hash=xet)

@@ -1,0 +1,124 @@
+"""How does a web server without any knowledge of Hubs, only with files below a URL, deliver a checkpoint?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from kboot.checkpoint import RemoteFile
+from kboot.errors import SourceError
+from kboot.host.clock import unix_s
+from kboot.sources.asking import check_small, follow, read_whole
+from kboot.sources.framing import Frame, frame
+from kboot.sources.http import Answer, Client, HttpBody
+from kboot.sources.patience import Patience
+from kboot.sources.places import TREE_LIMIT_BYTES, files_of_tree, places_of, roots_of
+from kboot.sources.proxies import origin_of
+from kboot.sources.refusals import Asked, is_commit, refusal
+from kboot.sources.secrets import without_query
+from kboot.sources.types import Found
+
+_REF_LIMIT_BYTES = 256
+_BUFFER_BYTES = 1 << 20
+
+
+class Plain:
+    """A base URL: of plain files, a snapshot, one repository's cache folder, or a whole Hugging Face cache.
+
+    Where refs/ and trees/ are there, it can say which files a commit has; its word is not trusted for hashes.
+    """
+
+    trusted = False
+
+    def __init__(self, base: str, client: Client, new_patience: Callable[[], Patience]) -> None:
+        """Make one; nothing is asked yet. new_patience: how one listing or small file waits."""
+        self._base = base.rstrip("/") + "/"
+        self.name = without_query(self._base)
+        self._origin = origin_of(self._base)
+        self._client = client
+        self._new_patience = new_patience
+        self._worked = 0  # which of places_of() had the last file
+
+    def list(self, repo: str, revision: str) -> Found:
+        """Return what refs/ and trees/ there say. See Source."""
+        patience = self._new_patience()
+        while True:
+            try:
+                return self._list_once(repo, revision)
+            except SourceError as exc:
+                patience.wait_or_raise(exc)
+
+    def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
+        """Return a small file's bytes, unproven. See Source."""
+        check_small(file, limit_bytes)
+        patience = self._new_patience()
+        while True:
+            try:
+                return read_whole(self.open(repo, commit, file, 0), file)
+            except SourceError as exc:
+                patience.wait_or_raise(exc)
+
+    def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> HttpBody:
+        """Ask for bytes [start, end) where the last file was, then where else it may be. See Source."""
+        places = places_of(repo, commit, file)
+        asked = Asked(self._origin.address, repo, commit, file.path)
+        for number in sorted(range(len(places)), key=lambda n: n != self._worked):
+            answer = follow(self._client, self._base + quote(places[number]), start, end)
+            if answer.status in (404, 410):
+                answer.text()
+                continue
+            found = self._judge(answer, asked, file.size_bytes, start, end)
+            self._worked = number
+            return answer.body(found)
+        raise SourceError("file-not-found", f"{self.name} has no {file.path}", where=places)
+
+    def interrupt(self) -> None:
+        """End every open body and refuse new ones. See Source."""
+        self._client.interrupt()
+
+    def close(self) -> None:
+        """Close idle connections. See Source."""
+        self._client.close()
+
+    def _list_once(self, repo: str, revision: str) -> Found:
+        asked = Asked(self._origin.address, repo, revision)
+        for root in roots_of(repo):
+            commit = revision
+            if not is_commit(revision):
+                ref = self._small(f"{root}refs/{revision}", asked, _REF_LIMIT_BYTES)
+                commit = ref.decode("ascii", "replace").strip()
+            if is_commit(commit) and (tree := self._small(f"{root}trees/{commit}.json", asked, TREE_LIMIT_BYTES)):
+                return Found(repo, commit, files_of_tree(tree))
+        raise SourceError(
+            "no-trusted-listing",
+            f"{self.name} has no refs/ and trees/ that say which files {repo} has at {revision}",
+            hint='name "hub" among the sources, or serve the folder of a Hugging Face cache as it is',
+        )
+
+    def _small(self, path: str, asked: Asked, limit_bytes: int) -> bytes:
+        """Return a small file of the folder itself; empty where there is none."""
+        answer = follow(self._client, self._base + quote(path), 0, None)
+        if answer.status in (404, 410):
+            answer.text()
+            return b""
+        size = answer.headers.get("content-length", "")
+        size_bytes = int(size) if size.isdigit() else limit_bytes
+        found = self._judge(answer, asked, size_bytes, 0, None)
+        with answer.body(found) as body:
+            data = bytearray()
+            buffer = memoryview(bytearray(min(_BUFFER_BYTES, limit_bytes + 1)))
+            while n := body.readinto(buffer):
+                data += buffer[:n]
+                if len(data) > limit_bytes:
+                    raise SourceError("listing-not-valid", f"{path} there is larger than {limit_bytes} bytes")
+        return bytes(data)
+
+    def _judge(self, answer: Answer, asked: Asked, size_bytes: int, start: int, end: int | None) -> Frame:
+        if answer.status not in (200, 206, 416):
+            raise refusal(answer.status, answer.headers, answer.text(), asked, unix_s())
+        try:
+            return frame(answer.status, answer.headers, start, end, size_bytes)
+        except SourceError as exc:
+            answer.drop()
+            exc.where = (f"{asked.what} from {self._origin.address}", *exc.where)
+            raise
