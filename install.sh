@@ -349,6 +349,15 @@ runtime_dir = ""
 # File with the Hub token, owner root, mode 0600; empty = none.
 token_file = ""
 
+# Port on 127.0.0.1 where the daemon answers /metrics, /livez and /readyz; 0 = none.
+metrics_port = 0
+
+# File for node_exporter's textfile collector (*.prom); empty = none.
+metrics_file = ""
+
+# Who announces the end of this machine: "aws", "aws-rebalance", "gcp", "azure", "file:/PATH", "command:WORDS".
+reclaim = []
+
 # What you declare for terms that depend on it (`kboot license show`); nothing is sent anywhere.
 # use: internal, product (inside a product) or sells-access (inference or fine-tuning is sold).
 #[operator]

@@ -1,0 +1,123 @@
+"""kboot under a real systemd when something goes wrong: a boot that hangs, a stop at any time, an announced end."""
+
+from __future__ import annotations
+
+import pytest
+
+from fakes.box import Box, NewBox
+from systemd.test_services import engine_pids, install_hub, node, wait_for_answer, wait_for_record
+
+pytestmark = [pytest.mark.systemd, pytest.mark.slow, pytest.mark.timeout(300)]
+
+SCRIPT = """
+import sys, threading
+from pathlib import Path
+from kboot.daemon import Daemon, Timing
+from kboot.events import FileProgress, PhaseStarted
+from kboot.host.inbox import Inbox
+from kboot.host.notify import own_notifier
+from kboot.report.types import BootReport
+
+record = Path("/run/kboot/handoff.json")
+
+def prepare(emit, stop):
+    emit(PhaseStarted("fetch", 1, 100))
+    for count in range(60):
+        emit(FileProgress("fetch", "a", 0 if sys.argv[1] == "stuck" else count, 100))
+        if stop.wait(0.1):
+            break
+    record.write_text("{}")
+    return BootReport("b", "p", "c", "done", 0.0, 1.0, None, None, "ledger", "", "k", (), (), (), None)
+
+timing = Timing(stall_s=1.0, tick_s=0.2)
+inbox = Inbox(record.parent / "kboot.sock")
+sys.exit(Daemon("p", prepare, record, inbox, own_notifier(), lambda event: None, timing).serve())
+"""
+
+
+def scripted(new_box: NewBox, word: str) -> Box:
+    """Return a running box whose kboot.service needs 6 s, with a start timeout of 3 s and a watchdog of 2 s."""
+    box = node(new_box)
+    box.write("/opt/slow.py", SCRIPT)
+    short = f"ExecStart=\nExecStart=/opt/kboot/env/bin/python /opt/slow.py {word}\nTimeoutStartSec=3s\nWatchdogSec=2s\n"
+    box.write("/etc/systemd/system/kboot.service.d/slow.conf", f"[Service]\n{short}Restart=no\n")
+    box.write("/etc/systemd/system/kboot-engine.service.d/none.conf", "[Unit]\nConditionPathExists=/nonexistent\n")
+    box.boot()
+    return box
+
+
+def test_slow_is_not_stuck(new_box: NewBox) -> None:
+    """Six seconds of slow progress pass a start timeout of three and a watchdog of two."""
+    box = scripted(new_box, "slow")
+    box.wait_until("kboot.service", ActiveState="active")
+
+    assert {"NRestarts": "0", "Result": "success"} == box.show("kboot.service", "NRestarts", "Result")
+
+
+def test_stuck_is_ended_by_systemd(new_box: NewBox) -> None:
+    """The same boot without progress is ended: systemd's timeout, not kboot, decides."""
+    box = scripted(new_box, "stuck")
+    box.wait_until("kboot.service", ActiveState="failed")
+
+    assert box.show("kboot.service", "Result")["Result"] in ("timeout", "watchdog")
+
+
+def test_a_daemon_whose_loop_hangs_is_replaced(new_box: NewBox) -> None:
+    """After READY the watchdog fires on a stopped process, systemd starts another, and the engine does not notice."""
+    box = node(new_box)
+    install_hub(box)
+    box.write("/etc/systemd/system/kboot.service.d/watchdog.conf", "[Service]\nWatchdogSec=3s\n")
+    box.boot()
+    wait_for_record(box)
+    wait_for_answer(box)
+    engine = box.show("kboot-engine.service", "MainPID")
+    before = box.show("kboot.service", "MainPID")["MainPID"]
+    box.run("sleep", "6")
+    assert before == box.show("kboot.service", "MainPID")["MainPID"], "an idle daemon must feed its watchdog"
+    box.run("kill", "-STOP", before)
+    box.wait_until("kboot.service", NRestarts="1")
+    wait_for_record(box)
+
+    assert engine == box.show("kboot-engine.service", "MainPID")
+    assert "Watchdog timeout" in box.journal("kboot.service")
+
+
+def test_an_announced_end_stops_engine_and_daemon(new_box: NewBox) -> None:
+    """A notice stops the engine's service from inside kboot's sandbox, then kboot, both with success, for good."""
+    box = node(new_box)
+    box.write("/etc/kboot/kboot.toml", 'schema = 1\nprofile = "demo"\nreclaim = ["file:/run/leave"]\n')
+    install_hub(box)
+    box.boot()
+    wait_for_record(box)
+    wait_for_answer(box)
+    box.run("touch", "/run/leave")
+    box.wait_until("kboot.service", 30, ActiveState="inactive")
+    box.wait_until("kboot-engine.service", 30, ActiveState="inactive")
+
+    assert "success" == box.show("kboot.service", "Result")["Result"]
+    assert [] == engine_pids(box)
+    assert "kboot-engine.service has stopped" in box.journal("kboot.service")
+
+
+@pytest.mark.parametrize("phase", ["warm", "handoff"])
+def test_a_stop_in_any_phase_is_clean_and_the_next_start_finishes(new_box: NewBox, phase: str) -> None:
+    """SIGTERM as soon as a phase is seen: success, no process left, and the next start gets ready."""
+    box = node(new_box)
+    install_hub(box, "--rate-mib-s", "2")
+    box.boot()
+    box.run(
+        "sh",
+        "-c",
+        f"for i in $(seq 600); do systemctl show kboot -pStatusText | grep -q {phase} && break; "
+        "systemctl is-active -q kboot && break; done",
+    )
+    box.systemctl("stop", "kboot", "kboot-engine")
+    stopped = box.show("kboot.service", "ActiveState", "Result")
+    left = box.run("pgrep", "-f", "/opt/kboot/env/bin").stdout.split()
+    hub = box.show("hub.service", "MainPID")["MainPID"]
+    box.systemctl("start", "kboot", "kboot-engine")
+    wait_for_record(box)
+    wait_for_answer(box)
+
+    assert {"ActiveState": "inactive", "Result": "success"} == stopped
+    assert [] == [pid for pid in left if pid != hub]
