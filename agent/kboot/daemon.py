@@ -22,6 +22,7 @@ from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.files import lock_file, make_dirs
 from kboot.host.inbox import Asked, Inbox, Signalled, Woken
+from kboot.host.myself import give_memory_back
 from kboot.host.notify import Notifier, own_notifier
 from kboot.host.paths import Paths
 from kboot.host.types import Host
@@ -218,6 +219,7 @@ class Daemon:
     def _settle(self, error: KbootError | None, state: Literal["ready", "degraded"]) -> None:
         self._state, self._error, self._was_ready = state, error, True
         self._attempt, self._failing_since_s = 0, None
+        give_memory_back()  # from here on it only waits
         self.notifier.ready(self._text())
 
     def _wait(self, error: KbootError) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -157,3 +159,15 @@ def test_a_stream_that_is_gone_stops_no_boot() -> None:
     stream.close()
 
     lines.emit(PhaseStarted("fetch", 1, 1))
+
+
+def test_a_log_for_machines_loads_no_terminal_library() -> None:
+    """JSON lines need no rich, which would stay in a daemon's memory; a terminal still gets it afterwards."""
+    code = (
+        "import io, sys; from kboot.cli.logs import make_logger\n"
+        "log = make_logger({}, verbose=False, env={}, stream=io.StringIO()); log.info('x')\n"
+        "print('rich' in sys.modules); import rich.console; print('rich' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "False\nTrue\n" == done.stdout
