@@ -277,6 +277,26 @@ def test_checks_can_be_chosen_by_id_and_pattern() -> None:
     ]
 
 
+def test_full_mode_measures_real_shards_and_quick_mode_reads_none(tmp_path: Path) -> None:
+    """The rate comes from files of the checkpoint, read past the page cache; quick mode does not ask."""
+    paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+    file = RemoteFile("tokens.bin", 7, "b" * 64, "b" * 64)
+    listing = Listing("org/model", "a" * 40, "a" * 40, (file,), (), "test")
+    store = Store(paths)
+    store.remember(listing)
+    blob = store.blob_path(listing.repo, file.blob_id)
+    blob.parent.mkdir(parents=True, exist_ok=True)
+    blob.write_bytes(b"7 bytes")
+    profile = replace(PROFILE, checkpoint=CheckpointAsk(repo="org/model", revision="a" * 40))
+    report = run_doctor(RealHost(), paths, profile, "full", ("disk.rate",), quiet, Budget(0.2, 20, 20, 20))
+
+    assert report.facts is not None
+    assert report.facts.measured.disk is not None
+    assert 7 == report.facts.measured.disk.size_bytes
+    assert "ok" == report.findings[0].finding.status
+    assert "disk.rate" not in {c.id for c in select_checks("quick", ())}
+
+
 def test_checks_can_be_left_out_by_id_and_pattern() -> None:
     """`--skip 'fit.*'` takes them out of all or of those asked for; a misspelt one is a usage error."""
     left = {c.id.split(".")[0] for c in select_checks("quick", (), ("fit.*", "gpu.*"))}

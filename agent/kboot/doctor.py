@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from kboot.checkpoint import CheckpointFacts, Listing
 from kboot.checks import CHECKS
@@ -16,11 +17,13 @@ from kboot.errors import ExitStatus, KbootError, UsageError
 from kboot.events import Emit, Event, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.collect import collect
 from kboot.facts.engine import collect_engine
+from kboot.facts.measured_types import MeasuredFacts, ReadSample
 from kboot.facts.render import facts_to_json
 from kboot.facts.types import Gap, NodeFacts
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.paths import Paths
 from kboot.host.probes import ask_in_child
+from kboot.host.read_rate import fault_in, read_past_cache
 from kboot.host.types import Host
 from kboot.profile.types import Profile
 from kboot.report.evidence import evidence
@@ -34,13 +37,14 @@ class Budget:
     nvml_s: float
     facts_s: float
     checkpoint_s: float
+    measure_s: float = 0.0
 
 
 BUDGETS: Mapping[Mode, Budget] = {
     "quick": Budget(10.0, 14.0, 6.0),
-    "full": Budget(40.0, 45.0, 15.0),
+    "full": Budget(25.0, 28.0, 15.0, 12.0),
     "bake": Budget(10.0, 14.0, 6.0),
-    "deep": Budget(120.0, 130.0, 30.0),
+    "deep": Budget(120.0, 130.0, 30.0, 12.0),
 }
 
 
@@ -102,20 +106,23 @@ def run_doctor(
     started_s, started_unix_s = monotonic_s(), unix_s()
     emit(PhaseStarted("doctor", len(checks), 0))
     facts = _probe_facts(host, paths, profile, budget, emit)
+    known: NodeFacts | None = None
     if isinstance(facts, Finding):
         answers = tuple(Answer(check, facts) for check in checks)
     else:
         checkpoint, gaps = _probe_checkpoint(paths, profile, budget, emit)
         known = replace(facts, gaps=(*facts.gaps, *gaps))
+        if host.live and budget.measure_s and checkpoint is not None and any(c.id == "disk.rate" for c in checks):
+            known = _probe_rates(paths, known, checkpoint, budget, emit)
         answers = tuple(Answer(check, _ask(check, known, profile, checkpoint)) for check in checks)
     report = DoctorReport(
         mode=mode,
         profile=profile.name if profile else "",
-        hostname="" if isinstance(facts, Finding) else facts.os.hostname,
+        hostname=known.os.hostname if known else "",
         started_unix_s=started_unix_s,
         seconds=monotonic_s() - started_s,
         findings=answers,
-        facts=None if isinstance(facts, Finding) else facts,
+        facts=known,
     )
     emit(PhaseFinished("doctor", _WORD[report.exit_status], report.seconds, 0))
     return report
@@ -246,6 +253,38 @@ def _probe_checkpoint(
     for notice in notices:
         emit(notice)
     return found, tuple(Gap("ledger", str(paths.ledger), n.text) for n in notices if n.event == "ledger.unreadable")
+
+
+def _probe_rates(paths: Paths, facts: NodeFacts, checkpoint: CheckpointFacts, budget: Budget, emit: Emit) -> NodeFacts:
+    """Return the facts with what reading real shards for a few seconds showed."""
+    here = [f.file for f in checkpoint.files if f.state in ("verified", "present")]
+    largest = sorted(here, key=lambda file: file.size_bytes, reverse=True)[:_SAMPLED_FILES]
+    if not largest or not largest[0].size_bytes:
+        return facts
+    store = Store(paths)
+    files = [store.blob_path(checkpoint.listing.repo, file.blob_id) for file in largest]
+    streams = max(1, min(_STREAMS, len(facts.cpu.allowed) or 1))
+    try:
+        measured = ask_in_child(lambda: _measure(files, streams, budget.measure_s / 4), budget.measure_s)
+    except (KbootError, OSError) as exc:
+        emit(Notice("probe.failed", f"the disks' rate could not be measured: {exc}"))
+        return replace(facts, gaps=(*facts.gaps, Gap("measured.disk", str(paths.hub), str(exc))))
+    return replace(facts, measured=measured)
+
+
+_SAMPLED_FILES = 32
+_STREAMS = 8
+_FAULTS_S = 1.0
+
+
+def _measure(files: Sequence[Path], streams: int, read_s: float) -> MeasuredFacts:
+    """Touch mapped pages first: what large reads leave in a disk's own cache would make them look fast."""
+    mapped = fault_in(files, min(_FAULTS_S, read_s))
+    size_bytes, seconds = read_past_cache(files, streams, read_s)
+    return MeasuredFacts(
+        disk=ReadSample(size_bytes, seconds, streams) if size_bytes else None,
+        mapped=None if mapped is None else ReadSample(*mapped, 1),
+    )
 
 
 def _read_checkpoint(paths: Paths, profile: Profile) -> tuple[CheckpointFacts | None, tuple[Notice, ...]]:

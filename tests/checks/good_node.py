@@ -7,6 +7,7 @@ from typing import Any
 
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
+from kboot.facts.measured_types import MeasuredFacts, ReadSample
 from kboot.facts.system_types import SystemFacts
 from kboot.facts.types import (
     CacheFacts,
@@ -134,6 +135,7 @@ NODE = NodeFacts(
         conntrack=(900, 262144),
         tcp_receive_bytes=6291456,
     ),
+    measured=MeasuredFacts(ReadSample(30 * 10**9, 3.0, 8), ReadSample(64 << 20, 0.03, 1)),
     nics=(Nic("eth0", "up", 100000, 9000, 0, "0000:81:00.0"),),
     rdma=tuple(
         RdmaPort(f"mlx5_{n}", 1, "ACTIVE", "LinkUp", 400.0, "InfiniBand", n // 4, f"0000:{n + 0x40:02x}:00.0")

@@ -29,6 +29,7 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
 from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
+from kboot.facts.measured_types import ReadSample
 from kboot.facts.types import CacheFacts, EngineFacts, Gap, NodeFacts
 from kboot.profile.types import OperatorAsk, Profile
 
@@ -101,6 +102,7 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "limits.nproc_pids": (node(system={"pids": (1200, 2048)}), PROFILE, CHECKPOINT),
     "disk.raid": (node(disks=(replace(NODE.disks[0], degraded=1),)), PROFILE, CHECKPOINT),
     "disk.readahead": (node(disks=(replace(NODE.disks[1], read_ahead_bytes=0),)), PROFILE, CHECKPOINT),
+    "disk.rate": (node(measured={"disk": ReadSample(17 * 10**8, 1.0, 8)}), PROFILE, CHECKPOINT),
     "net.link": (node(nics=(replace(NODE.nics[0], state="down"),)), PROFILE, CHECKPOINT),
     "net.ib": (node(rdma=(replace(NODE.rdma[0], state="DOWN"), *NODE.rdma[1:])), PROFILE, CHECKPOINT),
     "net.rdma_gpu": (node(system={"modules": frozenset()}, health={"open_module": False}), PROFILE, CHECKPOINT),

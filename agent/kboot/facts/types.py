@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kboot.facts.health_types import HealthFacts
+from kboot.facts.measured_types import MeasuredFacts
 from kboot.facts.system_types import SystemFacts
 
 
@@ -307,11 +308,13 @@ class CacheFacts:
     """Kernel-cache folders under the state directory: folder name → its recorded factors; complete ones apart.
 
     scan: what lies in the folder that this boot will use; None until its key is known.
+    bytecode: names of whole folders of compiled Python.
     """
 
     factors_of: Mapping[str, Mapping[str, str]]
     complete: frozenset[str]
     scan: CacheScan | None = None
+    bytecode: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,3 +346,4 @@ class NodeFacts:
     programs: Mapping[str, str] = field(default_factory=dict)
     health: HealthFacts = field(default_factory=HealthFacts)
     system: SystemFacts = field(default_factory=SystemFacts)
+    measured: MeasuredFacts = field(default_factory=MeasuredFacts)
