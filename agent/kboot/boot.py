@@ -115,6 +115,7 @@ def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, em
     ask = PlanAsk(
         model_path=str(paths.models / profile.name),
         cache_root=str(paths.cache),
+        bytecode_root=str(paths.bytecode),
         may_tune=host.live and host.uid() == 0,
         serve=options.serve,
         node_rank=options.node_rank,

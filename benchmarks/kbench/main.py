@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench import fetch, fit, pin, startup
+from kbench import cache, fetch, fit, pin, startup
 from kbench.document import Document, as_json, as_text
 from kbench.machine import host_facts
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
+    "cache": cache.run,
     "fetch": fetch.run,
     "fit": fit.run,
     "pin": pin.run,
@@ -51,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mib", type=_positive, default=128, help="fetch: MiB of each shard (default 128)")
     parser.add_argument("--origin", type=Path, default=None, help="fetch: folder for what is served (default /dev/shm)")
     parser.add_argument("--workers", type=_positive, default=8, help="pin: worker processes (default 8)")
+    parser.add_argument("--files", type=_positive, default=20_000, help="cache: number of files (default 20000)")
+    parser.add_argument("--tree-mib", type=_positive, default=2048, help="cache: MiB of all of them (default 2048)")
     parser.add_argument("--quiet-s", type=float, default=30.0, help="longest wait for an idle machine before each run")
     parser.add_argument("--no-fill", action="store_true", help="fetch: do not fill the page cache first")
     return parser

@@ -11,12 +11,14 @@ import pytest
 
 from booting import Node, free_port, profile
 from cli.cli_run import hub
-from kboot.apply.cache_record import observe
+from kboot.apply.cache_record import engine_factors
+from kboot.facts.cache_scan import scan_of
+from kboot.host.tree import read_tree
 from kboot.plan.types import QuarantineCache
 from kboot.profile.types import Profile
 from kboot.report.cache_explain import explain
 from kboot.report.saved_caches import load_manifest, load_manifests
-from kboot.store.cache_files import COMPLETE, MANIFEST, read_inventory
+from kboot.store.cache_files import COMPLETE, MANIFEST, OWN, read_inventory
 
 
 def test_folders_named_by_a_hash_and_the_engines_own_factors_are_seen(tmp_path: Path) -> None:
@@ -26,18 +28,19 @@ def test_folders_named_by_a_hash_and_the_engines_own_factors_are_seen(tmp_path: 
     for folder in (f"{jit}/rank_0_0/backbone", f"{jit}/rank_1_0/backbone", tuned, module, "triton/ABCD"):
         (tmp_path / folder).mkdir(parents=True)
     for rank in ("0_0", "1_0"):
-        factors = {"code_hash": "c", "env": {"VLLM_API_KEY": "sk-1", "CUDA_HOME": "/usr/local/cuda"}}
-        (tmp_path / jit / f"rank_{rank}/backbone/cache_key_factors.json").write_text(json.dumps(factors))
+        written = {"code_hash": "c", "env": {"VLLM_API_KEY": "sk-1", "CUDA_HOME": "/usr/local/cuda"}}
+        (tmp_path / jit / f"rank_{rank}/backbone/cache_key_factors.json").write_text(json.dumps(written))
     (tmp_path / "vllm/startup_plan").mkdir()
     (tmp_path / f"vllm/startup_plan/startup_plan_{'a' * 16}.json").write_text("{}")
     (tmp_path / MANIFEST).write_text("{}")
-    seen = observe(tmp_path)
+    seen = scan_of(read_tree(tmp_path, skip=OWN))
+    factors = engine_factors(tmp_path, seen.factor_files)
 
-    assert (tuned, module, f"vllm/startup_plan/startup_plan_{'a' * 16}.json", jit) == seen.folders
-    assert {jit} == set(seen.factors)
-    assert "/usr/local/cuda" == seen.factors[jit]["env"]["CUDA_HOME"]
-    assert "sk-1" not in json.dumps(seen.factors)
-    assert 3 == len(seen.tree.files)
+    assert (tuned, module, f"vllm/startup_plan/startup_plan_{'a' * 16}.json", jit) == seen.named
+    assert {jit} == set(factors)
+    assert "/usr/local/cuda" == factors[jit]["env"]["CUDA_HOME"]
+    assert "sk-1" not in json.dumps(factors)
+    assert 3 == seen.files
 
 
 def test_a_torn_file_of_the_engines_own_factors_is_left_out(tmp_path: Path) -> None:
@@ -46,7 +49,9 @@ def test_a_torn_file_of_the_engines_own_factors_is_left_out(tmp_path: Path) -> N
     folder.mkdir(parents=True)
     (folder / "cache_key_factors.json").write_text('{"code_')
 
-    assert (("vllm/torch_compile_cache/0a1b2c3d4e",), {}) == (observe(tmp_path).folders, observe(tmp_path).factors)
+    seen = scan_of(read_tree(tmp_path))
+
+    assert (("vllm/torch_compile_cache/0a1b2c3d4e",), {}) == (seen.named, engine_factors(tmp_path, seen.factor_files))
 
 
 @pytest.fixture(scope="module")

@@ -117,3 +117,12 @@ def test_fit_reads_headers_and_no_data(tmp_path: Path) -> None:
     assert figures["headers_remote_requests"] < 120
     assert figures["fit_1561_gb_s"] > 0
     assert [] == list(tmp_path.iterdir())
+
+
+def test_cache_compares_carrying_with_tar(tmp_path: Path) -> None:
+    """Both ratios and the step of a warm boot are there; a cache that arrived without a file would have failed it."""
+    document = run("cache", "--files", "200", "--tree-mib", "2", "--work", str(tmp_path))
+
+    assert {"vs_tar_zstd", "vs_tar_zstd_synced"} == set(document["ratios"]) | set(document["left_out"])
+    assert document["figures"]["warm_step_200_files_ms"] > 0
+    assert [] == list(tmp_path.iterdir())

@@ -34,7 +34,7 @@ LEVEL = 3
 """zstd's own default: 2 of 3 bytes of a compile cache go, at the speed of a disk."""
 
 _BATCH_BYTES = 1 << 20
-_SMALL_BYTES = 1 << 20
+_MAX_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ def export_cache(folder: Path, target: Path, cpus: int, *, incomplete: bool = Fa
         ActionFailed: cache-missing, cache-not-complete, cache-changed (an engine is writing it), or the disk says no.
     """
     started_s = monotonic_s()
+    threads = max(1, min(cpus, _MAX_THREADS))
     factors, completed = _state(folder)
     if completed is None and not incomplete:
         raise ActionFailed(
@@ -71,14 +72,14 @@ def export_cache(folder: Path, target: Path, cpus: int, *, incomplete: bool = Fa
     entries, left_out = _entries(folder)
     marks = [(e.path, (e.size_bytes, e.mtime_ns)) for e in entries]
     with _steady(folder):
-        digests = sha256_of_files(folder, marks, cpus)
+        digests = sha256_of_files(folder, marks, threads)
     files = tuple(
         ArchivedFile(e.path, e.size_bytes, e.mtime_ns, 0o755 if e.mode & 0o111 else 0o644, digest)
         for e, digest in zip(entries, digests)
     )
     found = ArchiveList(folder.name, factors, completed, __version__, files)
     with _steady(folder):
-        archive_bytes = _write(found, folder, target, cpus)
+        archive_bytes = _write(found, folder, target, threads)
     seconds = monotonic_s() - started_s
     return Exported(
         str(target), found.key, completed is not None, len(files), found.size_bytes, archive_bytes, left_out, seconds
@@ -142,11 +143,11 @@ class _steady:  # noqa: N801  (reads as a word of the `with` line)
                 raise exc
 
 
-def _write(found: ArchiveList, folder: Path, target: Path, cpus: int) -> int:
+def _write(found: ArchiveList, folder: Path, target: Path, threads: int) -> int:
     """Write the archive; return its size."""
     import zstandard
 
-    compressor = zstandard.ZstdCompressor(level=LEVEL, threads=max(1, cpus), write_checksum=True)
+    compressor = zstandard.ZstdCompressor(level=LEVEL, threads=threads, write_checksum=True)
     with OutFile(target) as out:
         with compressor.stream_writer(cast("IO[bytes]", out), closefd=False, write_size=_BATCH_BYTES) as writer:
             for piece in _batched(_members(found, folder)):

@@ -37,6 +37,7 @@ _PIECE_BYTES = 4 << 20
 _READ_BYTES = 1 << 20
 _WINDOW_BYTES = 1 << 27  # zstd's own limit for what it decompresses without being asked twice
 _MARGIN_BYTES = 64 << 20
+_MAX_WRITERS = 4  # more of them wait for the interpreter, not for the disk
 
 Fits = Callable[[ArchiveList], tuple[str, ...]]
 """Returns what keeps an archive from being used on this node, a phrase each ("driver is 580.82, here 590.1")."""
@@ -139,7 +140,7 @@ def _require_room(found: ArchiveList, cache: Path) -> None:
 def _fill(temp: Path, found: ArchiveList, tar: _Tar, cpus: int) -> None:
     """Write every file of the archive, then what says that they are whole, and make all of it durable."""
     make_dirs(temp, engine_dir_mode(temp.parent))
-    with NewTree(temp, engine_dir_mode(temp.parent), cpus, _wrong_hash) as tree:
+    with NewTree(temp, engine_dir_mode(temp.parent), min(cpus, _MAX_WRITERS), _wrong_hash) as tree:
         for file in found.files:
             mode = engine_file_mode(file.mode, temp.parent)
             tar.expect(file)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal, TypeVar, assert_never
 
+from kboot.apply.bytecode import compile_bytecode
 from kboot.apply.cache_quarantine import quarantine
 from kboot.apply.cache_seed import Seeding
 from kboot.apply.caches import prepare_cache
@@ -24,6 +25,7 @@ from kboot.checkpoint import Listing
 from kboot.events import Emit, PhaseFinished, PhaseStarted
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.plan.types import (
+    CompileBytecode,
     FetchFile,
     Phase,
     PhaseName,
@@ -182,6 +184,9 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
             return tuple(prepare_cache(action, seeding) for action in _of(phase, PrepareCache))
         case QuarantineCache():
             return quarantine(_of(phase, QuarantineCache))
+        case CompileBytecode():
+            compiling = _of(phase, CompileBytecode)
+            return tuple(compile_bytecode(action, tools.cpus, tools.environ, emit) for action in compiling)
         case FetchFile():
             return _fetch(_of(phase, FetchFile), tools)
         case VerifyFile():

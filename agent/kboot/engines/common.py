@@ -118,6 +118,12 @@ def cache_settings(cache_dir: str) -> tuple[Setting, ...]:
     )
 
 
+def bytecode_settings(bytecode_dir: str) -> tuple[Setting, ...]:
+    """Return where the engine's interpreters find and keep compiled files; nothing where there is no such folder."""
+    why = "compiled once, also where the image is read-only or starts afresh"
+    return (Setting("PYTHONPYCACHEPREFIX", bytecode_dir, why),) if bytecode_dir else ()
+
+
 def hub_settings(cache_dir: str) -> tuple[Setting, ...]:
     """Return what keeps the engine off the network and out of $HOME."""
     offline = "the checkpoint is complete and local: no request, whatever the Hub's state"

@@ -102,6 +102,7 @@ def _env(facts: NodeFacts, ask: LaunchAsk) -> tuple[Setting, ...]:
     return (
         *common.thread_settings(ask.placement),
         *common.cache_settings(ask.cache_dir),
+        *common.bytecode_settings(ask.bytecode_dir),
         Setting("SGLANG_CACHE_DIR", f"{ask.cache_dir}/sglang", "SGLang's own caches and tuned kernels"),
         Setting("SGLANG_DG_CACHE_DIR", f"{ask.cache_dir}/deep_gemm", "SGLang sets DG_JIT_CACHE_DIR from this one"),
         *common.hub_settings(ask.cache_dir),

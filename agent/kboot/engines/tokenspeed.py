@@ -92,6 +92,7 @@ def _env(facts: NodeFacts, ask: LaunchAsk) -> tuple[Setting, ...]:
     return (
         *common.thread_settings(ask.placement),
         *common.cache_settings(cache),
+        *common.bytecode_settings(ask.bytecode_dir),
         Setting("TOKENSPEED_FLASHINFER_AUTOTUNE_CACHE_DIR", f"{cache}/flashinfer-autotune", "tuned kernels"),
         Setting("TOKENSPEED_STARTUP_TIMING", "1", "the engine's own boot phases, for the timeline"),
         *common.hub_settings(cache),

@@ -66,6 +66,7 @@ class LaunchAsk:
     """All an adapter needs besides facts and profile.
 
     model_path: the one stable serving path. cache_dir: root of this key's caches. node_rank: 0 on single nodes.
+    bytecode_dir: of the engine's compiled Python; empty leaves it to the interpreter.
     """
 
     layout: LayoutAsk
@@ -74,6 +75,7 @@ class LaunchAsk:
     placement: CpuPlacement
     node_rank: int = 0
     head_address: str = "127.0.0.1"
+    bytecode_dir: str = ""
 
 
 @dataclass(frozen=True, slots=True)

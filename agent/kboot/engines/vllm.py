@@ -198,6 +198,7 @@ def _env(facts: NodeFacts, ask: LaunchAsk, number: tuple[int, ...]) -> tuple[Set
         *common.thread_settings(ask.placement),
         *((SHARE_MARK,) if number >= (0, 28) else ()),
         *common.cache_settings(cache),
+        *common.bytecode_settings(ask.bytecode_dir),
         Setting("VLLM_CACHE_ROOT", f"{cache}/vllm", "torch.compile, startup plan, model info"),
         Setting("VLLM_CONFIG_ROOT", f"{cache}/vllm-config", "nothing in $HOME"),
         Setting("VLLM_FLASHINFER_AUTOTUNE_CACHE_DIR", f"{cache}/flashinfer-autotune", "tuned kernels: ~15 min cold"),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,10 +25,24 @@ from kboot.store.cache_shape import is_read, torn
 MAX_READ_FILES = 50_000
 """Files whose content is looked at in one scan; more than that have changed only where nothing is known to be whole."""
 
+_SPECIAL = re.compile(r"(?:\.json|/lock)$")
 _TUNED = re.compile(r"(?:autotune_configs|rank_tp\d+_)[^/]*\.json$")
 _P2P = re.compile(r"gpu_p2p_access_cache_for_[\d,]+\.json$")
 _BATON = re.compile(r"torch-extensions/(?:.*/)?lock$")
 _TUNED_BYTES = 64 << 20
+_NAMED = re.compile(
+    r"vllm/torch_compile_cache/[0-9a-f]{10}"
+    r"|vllm/torch_compile_cache/torch_aot_compile/[0-9a-f]{64}"
+    r"|vllm/startup_plan/startup_plan_[0-9a-f]{16}\.json"
+    r"|flashinfer-autotune/(?:.+/)?[0-9a-f]{16,64}"
+    r"|sglang/flashinfer/autotune/.+/[0-9a-f]{16}"
+    r"|flashinfer/\.cache/flashinfer/[^/]+/[^/]+/cached_ops/[^/]+"
+)
+_FACTORS = re.compile(r"(vllm/torch_compile_cache/[0-9a-f]{10})/.*cache_key_factors\.json")
+_FACTOR_NAME = "/cache_key_factors.json"
+_PLANS = "vllm/startup_plan/"
+_FACTOR_FILES = 8
+_NAMED_FOLDERS = 2000
 
 
 def scan_cache(folder: Path, machine: str) -> CacheScan:
@@ -37,19 +52,42 @@ def scan_cache(folder: Path, machine: str) -> CacheScan:
     """
     tree = read_tree(folder, skip=OWN)
     looked, found = _torn(folder, tree, read_inventory(folder))
-    return CacheScan(
-        files=len(tree.files),
-        size_bytes=tree.size_bytes,
+    special = sorted(f.path for f in tree.files if _SPECIAL.search(f.path))
+    return replace(
+        scan_of(tree),
         looked_at=looked,
         torn=found,
-        tuned=tuple(_tuned(folder, tree)),
-        batons=_batons(folder, tree),
-        p2p=tuple(sorted(f.path for f in tree.files if _P2P.search(f.path))),
+        tuned=tuple(_tuned(folder, special)),
+        batons=_batons(folder, special),
+        p2p=tuple(path for path in special if _P2P.search(path)),
         machine=machine,
         made_on=_made_on(folder),
         unwritable=_unwritable(folder, tree),
+    )
+
+
+def scan_of(tree: Tree) -> CacheScan:
+    """Return how much is in a folder and what is named in it, without opening anything."""
+    named = sorted(e.path for e in tree.folders if _NAMED.fullmatch(e.path))
+    named += sorted(e.path for e in tree.files if e.path.startswith(_PLANS) and _NAMED.fullmatch(e.path))
+    return CacheScan(
+        files=len(tree.files),
+        size_bytes=tree.size_bytes,
+        looked_at=0,
+        named=tuple(sorted(named)[:_NAMED_FOLDERS]),
+        factor_files=_factor_files(tree),
         whole=tree.whole,
     )
+
+
+def _factor_files(tree: Tree) -> tuple[tuple[str, str], ...]:
+    """Return one file for each of the newest folders; those of a folder's ranks differ in nothing."""
+    newest: dict[str, tuple[int, str]] = {}
+    for entry in tree.files:
+        if entry.path.endswith(_FACTOR_NAME) and (found := _FACTORS.fullmatch(entry.path)):
+            newest[found[1]] = max(newest.get(found[1], (0, "")), (entry.mtime_ns, entry.path))
+    order = sorted(newest.items(), key=lambda item: item[1], reverse=True)
+    return tuple((name, path) for name, (_, path) in order[:_FACTOR_FILES])
 
 
 def _torn(folder: Path, tree: Tree, known: Marks) -> tuple[int, tuple[TornFile, ...]]:
@@ -68,20 +106,18 @@ def _torn(folder: Path, tree: Tree, known: Marks) -> tuple[int, tuple[TornFile, 
     return looked, tuple(sorted(found, key=lambda t: t.path))
 
 
-def _tuned(folder: Path, tree: Tree) -> Iterator[TunedFile]:
+def _tuned(folder: Path, paths: Iterable[str]) -> Iterator[TunedFile]:
     """Yield the tuned kernels' files whose metadata can be read; torn ones are told apart from these."""
-    for entry in sorted(tree.files):
-        if not _TUNED.search(entry.path):
-            continue
+    for path in filter(_TUNED.search, paths):
         with suppress(OSError, ValueError):
-            document = json.loads(read_small(folder / entry.path, _TUNED_BYTES))
+            document = json.loads(read_small(folder / path, _TUNED_BYTES))
             stamps = document.get("_metadata") if isinstance(document, dict) else None
             stamps = stamps if isinstance(stamps, dict) else {}
-            yield TunedFile(entry.path, {str(k): str(v) for k, v in sorted(stamps.items()) if v is not None})
+            yield TunedFile(path, {str(k): str(v) for k, v in sorted(stamps.items()) if v is not None})
 
 
-def _batons(folder: Path, tree: Tree) -> tuple[Baton, ...]:
-    paths = sorted(f.path for f in tree.files if _BATON.search(f.path))
+def _batons(folder: Path, special: Iterable[str]) -> tuple[Baton, ...]:
+    paths = [path for path in special if _BATON.search(path)]
     with suppress(OSError):  # one was let go just now
         held = holders_of(folder / path for path in paths)
         return tuple(Baton(p, held[folder / p].pids, held[folder / p].unseen) for p in paths)

@@ -35,7 +35,9 @@ def collect_caches(host: Host, paths: Paths) -> tuple[CacheFacts, tuple[Gap, ...
         factors_of[name] = factors
         if host.exists(f"{top}/{name}/{COMPLETE}"):
             complete.add(name)
-    return CacheFacts(factors_of, frozenset(complete)), reader.gaps
+    compiled = host.machine_path(paths.bytecode)
+    bytecode = frozenset(n for n in reader.names(compiled) if host.exists(f"{compiled}/{n}/{COMPLETE}"))
+    return CacheFacts(factors_of, frozenset(complete), bytecode=bytecode), reader.gaps
 
 
 def with_scan(facts: NodeFacts, host: Host, paths: Paths, key: str) -> NodeFacts:

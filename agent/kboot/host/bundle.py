@@ -23,7 +23,6 @@ _IN_FLIGHT_BYTES = 64 << 20
 _BATCH = 64
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
-_WRITE_OUT = 2  # SYNC_FILE_RANGE_WRITE
 _libc = ctypes.CDLL(None, use_errno=True)
 
 Mark = tuple[int, int]
@@ -177,7 +176,6 @@ class NewTree:
                         left = left[os.write(fd, left) :]
                 os.fchmod(fd, file.mode)
                 os.utime(fd, ns=(file.mtime_ns, file.mtime_ns))
-                _libc.sync_file_range(fd, ctypes.c_int64(0), ctypes.c_int64(0), _WRITE_OUT)  # begin, do not wait
             finally:
                 os.close(fd)
         except OSError as exc:

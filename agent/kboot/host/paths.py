@@ -31,6 +31,11 @@ class Paths:
         return self.state / "cache"
 
     @property
+    def bytecode(self) -> Path:
+        """Compiled Python of the engine, one folder per interpreter and set of packages."""
+        return self.state / "bytecode"
+
+    @property
     def ledger(self) -> Path:
         """What was verified, when and how."""
         return self.state / "ledger.db"

@@ -6,13 +6,13 @@ import ctypes
 import os
 import stat
 from collections.abc import Collection
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kboot.host.os_errors import explained
 
+_KIND = 0o170000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -48,34 +48,50 @@ def read_tree(top: Path, limit: int = 1_000_000, skip: Collection[str] = ()) -> 
     One stat for each entry, nothing is opened. What goes away meanwhile is left out; a folder that cannot be read is
     one without content. skip: names directly in `top` to leave out. limit: entries after which the walk ends.
     """
-    files: list[TreeEntry] = []
-    folders: list[TreeEntry] = []
-    others: list[TreeEntry] = []
+    found = Tree([], [], [], whole=True)
     waiting = [""]
     count = 0
     while waiting:
         below = waiting.pop()
-        with suppress(OSError), os.scandir(f"{top}/{below}") as entries:
+        entries = _read_folder(f"{top}/{below}", below, skip if not below else ())
+        count += len(entries)
+        for row in entries:
+            kind = row[3] & _KIND
+            if kind == stat.S_IFREG:
+                found.files.append(row)
+            elif kind == stat.S_IFDIR:
+                found.folders.append(row)
+                waiting.append(f"{row[0]}/")
+            else:
+                found.others.append(row)
+        if count >= limit:
+            return replace(found, whole=not waiting)
+    return found
+
+
+def _read_folder(folder: str, below: str, skip: Collection[str]) -> list[TreeEntry]:
+    """Return what is directly in a folder. Looked up from an open folder: each stat is then one step, not ten."""
+    rows = []
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return []
+    try:
+        with os.scandir(fd) as entries:
             for entry in entries:
-                if not below and entry.name in skip:
+                name = entry.name
+                if name in skip:
                     continue
                 try:
-                    found = entry.stat(follow_symlinks=False)
+                    s = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
-                path, mode = below + entry.name, found.st_mode
-                row = TreeEntry(path, found.st_size, found.st_mtime_ns, mode, found.st_uid, found.st_gid)
-                if stat.S_ISREG(mode):
-                    files.append(row)
-                elif stat.S_ISDIR(mode):
-                    folders.append(row)
-                    waiting.append(f"{path}/")
-                else:
-                    others.append(row)
-                count += 1
-                if count >= limit:
-                    return Tree(files, folders, others, whole=False)
-    return Tree(files, folders, others, whole=True)
+                rows.append(TreeEntry(below + name, s.st_size, s.st_mtime_ns, s.st_mode, s.st_uid, s.st_gid))
+    except OSError:  # it went away while it was read
+        pass
+    finally:
+        os.close(fd)
+    return rows
 
 
 def read_head(path: Path, size_bytes: int) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines.types import CacheKey, Engine, Launch, LaunchAsk
 from kboot.facts.types import NodeFacts
+from kboot.plan.bytecode import bytecode_dir, plan_bytecode
 from kboot.plan.cache import plan_cache
 from kboot.plan.cache_damage import plan_quarantine, scan_warnings
 from kboot.plan.cache_stable import key_troubles, refuse_unstable
@@ -25,6 +26,7 @@ class PlanAsk:
     """What the operator asks of this run, and where things lie on this node.
 
     model_path, cache_root: as Paths names them. may_tune: kernel settings can be written (root, on the live machine).
+    bytecode_root: where compiled Python is kept; empty = nothing is compiled.
     inherited: the environment that an engine would inherit. classes: the node classes that say which GPUs are whose.
     """
 
@@ -36,6 +38,7 @@ class PlanAsk:
     head_address: str = "127.0.0.1"
     inherited: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[NodeClass, ...] = ()
+    bytecode_root: str = ""
 
 
 def make_plan(
@@ -53,10 +56,11 @@ def make_plan(
     placement = place(facts, workers_on_node(layout), profile.cpu, chosen_gpus(facts, layout, ask.classes) or None)
     key = engine.cache_key(facts, profile, layout, checkpoint.listing.commit)
     cache_dir = f"{ask.cache_root}/{key.name}"
+    bytecode = bytecode_dir(facts, layout, ask.bytecode_root if profile.cache.enabled else "")
     launch = engine.launch(
         facts,
         profile,
-        LaunchAsk(layout, ask.model_path, cache_dir, placement, ask.node_rank, ask.head_address),
+        LaunchAsk(layout, ask.model_path, cache_dir, placement, ask.node_rank, ask.head_address, bytecode),
     )
     refused = flag_warnings(facts.engine, layout, launch)
     unstable = (*_stability(facts, profile, launch, layout, ask, cache_dir), *scan_warnings(facts.caches, key))
@@ -65,7 +69,7 @@ def make_plan(
     start = (StartEngine(launch, "asked by --serve"),) if ask.serve else ()
     phases = (
         Phase("tune", (), tune, tune_note),
-        _cache(facts, profile, layout, key, cache_dir),
+        _cache(facts, profile, layout, key, cache_dir, bytecode),
         *plan_bytes(checkpoint, profile.verify.mode, profile.warm, facts.memory, ask.model_path),
         Phase("handoff", ("tune", "cache", "publish"), ()),
         Phase("serve", ("handoff",), start, "" if start else "kboot-engine.service or `kboot exec` starts the engine"),
@@ -123,10 +127,12 @@ def _tune(facts: NodeFacts, profile: Profile, ask: PlanAsk) -> tuple[tuple[Write
     return wanted, "", ()
 
 
-def _cache(facts: NodeFacts, profile: Profile, layout: LayoutAsk, key: CacheKey, cache_dir: str) -> Phase:
+def _cache(
+    facts: NodeFacts, profile: Profile, layout: LayoutAsk, key: CacheKey, cache_dir: str, bytecode: str
+) -> Phase:
     prepare, note = plan_cache(facts.caches, key, cache_dir, profile.cache.seed)
-    aside = plan_quarantine(facts, layout, cache_dir)
-    return Phase("cache", (), (*prepare, *aside), "" if aside else note)
+    aside, compile_ = plan_quarantine(facts, layout, cache_dir), plan_bytecode(facts, bytecode)
+    return Phase("cache", (), (*prepare, *aside, *compile_), "" if aside or compile_ else note)
 
 
 def _stability(

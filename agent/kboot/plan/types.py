@@ -81,6 +81,15 @@ class QuarantineCache:
 
 
 @dataclass(frozen=True, slots=True)
+class CompileBytecode:
+    """Compile what the engine's interpreter imports into a folder that stays (PYTHONPYCACHEPREFIX of the engine)."""
+
+    python: str
+    folder: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteHandoff:
     """Write the signed hand-off record that `kboot exec` checks."""
 
@@ -103,6 +112,7 @@ Action = (
     | PublishCheckpoint
     | PrepareCache
     | QuarantineCache
+    | CompileBytecode
     | WriteHandoff
     | StartEngine
 )
@@ -163,6 +173,8 @@ def describe(action: Action) -> str:
             return f"prepare kernel cache {action.key.name}"
         case QuarantineCache():
             return f"put {action.entry} of the kernel cache aside"
+        case CompileBytecode():
+            return f"compile the Python of {action.python}"
         case WriteHandoff():
             return "write the hand-off record"
         case StartEngine():

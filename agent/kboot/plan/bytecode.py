@@ -1,0 +1,39 @@
+"""Is the engine's Python compiled in a place that stays? Pure.
+
+Its interpreter starts five times in a row before the first weight. Where nothing was compiled before, as in a container
+that starts afresh, that took 103 s of vLLM 0.26 on 32 CPUs; compiled, 47 s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from kboot.facts.types import EngineFacts, NodeFacts
+from kboot.plan.types import CompileBytecode
+from kboot.profile.types import EngineName, LayoutAsk
+
+_IN_PYTHON: frozenset[EngineName] = frozenset({"vllm", "sglang", "tokenspeed"})
+
+
+def bytecode_dir(facts: NodeFacts, layout: LayoutAsk, root: str) -> str:
+    """Return where the engine's compiled files are, below `root`; empty where it has none or there is no root.
+
+    Another folder for every interpreter and set of packages; files inside are told from their sources by time and size.
+    """
+    engine = facts.engine
+    known = engine.name == layout.engine and engine.interpreter and engine.version
+    return f"{root}/{_name(engine)}" if root and known and layout.engine in _IN_PYTHON else ""
+
+
+def plan_bytecode(facts: NodeFacts, folder: str) -> tuple[CompileBytecode, ...]:
+    """Return what must be compiled: everything, once for each folder."""
+    if not folder or not facts.engine.interpreter or folder.rpartition("/")[2] in facts.caches.bytecode:
+        return ()
+    why = "each of the engine's processes would compile its imports by itself, one file after the other"
+    return (CompileBytecode(facts.engine.interpreter, folder, why),)
+
+
+def _name(engine: EngineFacts) -> str:
+    told = json.dumps([engine.interpreter, engine.version, sorted(engine.packages.items())])
+    return f"{engine.name}{engine.version}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"

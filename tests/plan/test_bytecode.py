@@ -1,0 +1,60 @@
+"""The engine's compiled Python: where it is, and when it must be made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import literals
+import pytest
+
+from kboot.facts.types import CacheFacts, EngineFacts, NodeFacts
+from kboot.plan.bytecode import bytecode_dir, plan_bytecode
+from kboot.plan.types import CompileBytecode
+from kboot.profile.types import LayoutAsk
+
+pytestmark = pytest.mark.no_io
+VLLM = EngineFacts("vllm", "0.26.0", "/opt/vllm/bin/python3", {"torch": "2.11.0"})
+LAYOUT = LayoutAsk(name="two", gpu="H200", gpus_per_node=2)
+
+
+RECORDED = literals.hgx_h100()
+
+
+@pytest.fixture
+def facts() -> NodeFacts:
+    """A node with vLLM and nothing compiled."""
+    return replace(RECORDED, engine=VLLM, caches=CacheFacts({}, frozenset()))
+
+
+def test_everything_is_compiled_once(facts: NodeFacts) -> None:
+    """The first boot compiles into a folder of the state; a later one finds it whole and has nothing to do."""
+    folder = bytecode_dir(facts, LAYOUT, "/state/bytecode")
+    later = replace(facts, caches=replace(facts.caches, bytecode=frozenset({folder.rpartition("/")[2]})))
+
+    assert folder.startswith("/state/bytecode/vllm0.26.0-")
+    assert [(VLLM.interpreter, folder)] == [(a.python, a.folder) for a in plan_bytecode(facts, folder)]
+    assert isinstance(plan_bytecode(facts, folder)[0], CompileBytecode)
+    assert () == plan_bytecode(later, folder)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(VLLM, version="0.27.0"),
+        replace(VLLM, interpreter="/opt/other/bin/python3"),
+        replace(VLLM, packages={"torch": "2.12.0"}),
+    ],
+)
+def test_another_engine_has_another_folder(facts: NodeFacts, other: EngineFacts) -> None:
+    """A new version, interpreter or package is compiled anew."""
+    assert bytecode_dir(facts, LAYOUT, "/b") != bytecode_dir(replace(facts, engine=other), LAYOUT, "/b")
+
+
+@pytest.mark.parametrize("engine", ["demo", "command"])
+def test_what_is_no_python_engine_is_left_alone(facts: NodeFacts, engine: str) -> None:
+    """A command line of somebody else, and the demo, keep their own habits; so does a node with caches turned off."""
+    layout = replace(LAYOUT, engine=engine)  # type: ignore[arg-type]
+
+    assert "" == bytecode_dir(replace(facts, engine=replace(VLLM, name=engine)), layout, "/b")
+    assert "" == bytecode_dir(facts, LAYOUT, "")
+    assert () == plan_bytecode(facts, "")
