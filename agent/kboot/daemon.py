@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kboot.apply.monitor import Monitor, Source
+from kboot.apply.power_on import with_power_on
 from kboot.apply.reclaim import NoticeWatch, drain_engine
 from kboot.apply.tend import Tender
 from kboot.boot import BootOptions, boot
@@ -327,13 +328,14 @@ def run_daemon(
         ActionFailed: another daemon runs with these paths ("locked"), or its socket cannot be made.
     """
     make_dirs(paths.runtime)
+    asked = options or BootOptions()
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
         config = config or NodeConfig()
         inbox = Inbox(paths.socket)
         try:
             daemon = Daemon(
                 profile_name=profile_name,
-                prepare=lambda tell, stop: boot(load(), host, paths, options or BootOptions(), tell, stop),
+                prepare=lambda tell, stop: with_power_on(boot(load(), host, paths, asked, tell, stop), paths, emit),
                 record=paths.handoff,
                 inbox=inbox,
                 notifier=notifier or own_notifier(),

@@ -95,6 +95,19 @@ def test_a_slower_boot_names_the_phase_that_made_it_slower() -> None:
     assert same.regression is None
 
 
+def test_a_phase_within_its_own_p95_is_not_the_regression() -> None:
+    """A fetch that is always uneven loses most seconds, yet the phase that was never so slow is named."""
+    uneven = [300.0, 350.0, 400.0, 2000.0]
+    earlier = [kimi_boot(fetch_s=each, at=T0 - 1e5 * (n + 1)) for n, each in enumerate(uneven)]
+    found = compare(kimi_boot(fetch_s=1700.0, tune_s=300.0), earlier)
+
+    assert found is not None
+    assert "fetch" == found.phases[0].name
+    assert found.phases[0].seconds < found.phases[0].p95_s
+    assert found.regression is not None
+    assert ("autotune", 12.0) == (found.regression.name, found.regression.p95_s)
+
+
 def test_only_good_boots_of_the_same_profile_are_compared() -> None:
     """Failed boots, other profiles, boots that did not serve, fetches alone and the boot itself are left out."""
     boot = kimi_boot()

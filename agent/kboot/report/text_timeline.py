@@ -133,8 +133,8 @@ def _comparison_lines(comparison: Comparison | None, width: int) -> list[str]:
 
 
 def _change_words(change: PhaseChange) -> str:
-    now, before = show_seconds(change.seconds), show_seconds(change.median_s)
-    return f"{show_seconds(change.slower_s)} in {change.name}: {now}, median {before}"
+    before = f"median {show_seconds(change.median_s)}, p95 {show_seconds(change.p95_s)}"
+    return f"{show_seconds(change.slower_s)} in {change.name}: {show_seconds(change.seconds)}, {before}"
 
 
 def history_text(reports: tuple[BootReport, ...], width: int = WIDTH) -> str:

@@ -33,12 +33,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PhaseChange:
-    """One phase now and in the median of the earlier boots."""
+    """One phase now, and in the earlier boots: their median and 95th percentile."""
 
     name: str
     lane: str
     seconds: float
     median_s: float
+    p95_s: float
 
     @property
     def slower_s(self) -> float:
@@ -51,7 +52,7 @@ class Comparison:
     """This boot against earlier ones of the same profile.
 
     phases: those in both, largest loss first. regression: the phase that explains a boot slower than its median by
-    more than a fifth and a second; None where it is not slower, or no phase is.
+    more than a fifth and a second: it lost most, and took longer than its own p95; None where no phase is so.
     """
 
     boots: int
@@ -157,7 +158,7 @@ def compare(report: BootReport, earlier: Sequence[BootReport]) -> Comparison | N
     totals = sorted(_total_s(b) for b in same)
     median_s, total_s = percentile(totals, 0.5), _total_s(report)
     phases = tuple(sorted(_changes(report, same), key=lambda c: (-c.slower_s, c.name)))
-    worst = phases[0] if phases and phases[0].slower_s > SLACK_S else None
+    worst = next((c for c in phases if c.slower_s > SLACK_S and c.seconds > c.p95_s), None)
     slower = total_s - median_s > max(_SLOWER_BY_S, _SLOWER_BY * median_s)
     return Comparison(len(same), total_s, median_s, percentile(totals, 0.95), phases, worst if slower else None)
 
@@ -269,5 +270,5 @@ def _changes(report: BootReport, earlier: Sequence[BootReport]) -> list[PhaseCha
     for (lane, name), seconds in _length_of(report).items():
         before = sorted(each[(lane, name)] for each in lengths if (lane, name) in each)
         if before:
-            changes.append(PhaseChange(name, lane, seconds, percentile(before, 0.5)))
+            changes.append(PhaseChange(name, lane, seconds, percentile(before, 0.5), percentile(before, 0.95)))
     return changes
