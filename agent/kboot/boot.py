@@ -260,7 +260,7 @@ def boot(
         ran = run([p for p in job.phases if p not in later], tools)
         report = _report(job, replace(ran, spans=(planned, *ran.spans)), started_unix_s, stop)
     if job.prepared is not None and report.status in ("done", "degraded"):
-        _record_caches(job.prepared.plan, report, host, paths, emit)
+        _record_caches(job.prepared, report, host, paths, emit)
     if job.prepared is not None and options.serve and report.status in ("done", "degraded") and not stop.is_set():
         beside = begin(later, tools)
         try:
@@ -272,10 +272,12 @@ def boot(
     return report
 
 
-def _record_caches(plan: Plan, report: BootReport, host: Host, paths: Paths, emit: Emit) -> None:
+def _record_caches(prepared: Prepared, report: BootReport, host: Host, paths: Paths, emit: Emit) -> None:
     """Say what decides the engine's caches in this boot; it starts all the same where that cannot be written."""
+    changed = any(outcome.phase == "cache" for outcome in report.outcomes)
+    scan = None if changed else prepared.facts.caches.scan
     try:
-        record_prepared(plan, report.boot_id, report.started_unix_s, host, paths)
+        record_prepared(prepared.plan, report.boot_id, report.started_unix_s, host, paths, scan)
     except KbootError as exc:
         emit(Notice("cache.not_recorded", f"{exc.code}: {exc.message}"))
 
