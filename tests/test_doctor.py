@@ -277,6 +277,57 @@ def test_checks_can_be_chosen_by_id_and_pattern() -> None:
     ]
 
 
+def test_faults_that_a_machine_tells_of_are_found_from_its_files(tmp_path: Path) -> None:
+    """B156, B157, B164, B165, B169, B172: lines of the kernel log, NVML's values, a switch and its manager's log."""
+    switch, bus = "sys/bus/pci/devices/0000:05:00.0", "sys/bus/pci/devices/0000:44:00.0"
+    log = (
+        "[ 99.1] NVRM: Xid (PCI:0000:44:00): 79, pid=0, GPU has fallen off the bus.\n"
+        "[ 99.2] nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n"
+        "[ 99.3] I/O error, dev nvme1n1, sector 8\n"
+    )
+    files = {
+        "dmesg.txt": log,
+        f"{switch}/vendor": "0x10de\n",
+        f"{switch}/class": "0x068000\n",
+        f"{bus}/vendor": "0x10de\n",
+        f"{bus}/class": "0x030200\n",
+        "var/log/fabricmanager.log": "NVIDIA GPU driver interface version 550.90.07 don't match with driver version "
+        "550.54.15. Please update with matching NVIDIA driver package.\n",
+        "dev/nvidiactl": "",
+    }
+    sick = {
+        "persistence": False,
+        "remapped": [0, 4, True, False],
+        "recovery_action": "node-reboot",
+        "temperature_c": {"error": "GPU_IS_LOST"},
+    }
+    gpu = h200(0, "00000000:44:00.0", health=sick)
+    found = findings(
+        record(tmp_path, files, {"nvml_init": "OK", "driver": "550.54.15", "seconds": 30.0, "gpus": [gpu]})
+    )
+
+    assert {
+        "gpu.xid_recent": "fail",
+        "gpu.sxid": "fail",
+        "gpu.recovery_action": "fail",
+        "gpu.devnodes": "fail",
+        "fabric.manager": "fail",
+        "gpu.row_remap": "warn",
+        "gpu.persistence": "warn",
+        "disk.errors": "warn",
+        "gpu.temp": "unknown",
+        "gpu.ecc": "skip",
+    } == {
+        id_: found[id_][0]
+        for id_ in (
+            *("gpu.xid_recent", "gpu.sxid", "gpu.recovery_action", "gpu.devnodes", "fabric.manager"),
+            *("gpu.row_remap", "gpu.persistence", "disk.errors", "gpu.temp", "gpu.ecc"),
+        )
+    }
+    assert "550.90.07" in found["fabric.manager"][1]
+    assert "30.0 s" in found["gpu.persistence"][1]
+
+
 def test_full_mode_measures_real_shards_and_quick_mode_reads_none(tmp_path: Path) -> None:
     """The rate comes from files of the checkpoint, read past the page cache; quick mode does not ask."""
     paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")

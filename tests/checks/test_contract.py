@@ -100,6 +100,11 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "sys.oom": (node(health={"kernel_events": (KernelEvent("oom", "Killed process 7 (vllm)"),)}), PROFILE, CHECKPOINT),
     "sys.kernel_cmdline": (node(system={"command_line": ("ro", "numa=off")}), PROFILE, CHECKPOINT),
     "limits.nproc_pids": (node(system={"pids": (1200, 2048)}), PROFILE, CHECKPOINT),
+    "disk.errors": (
+        node(health={"kernel_events": (KernelEvent("io-error", "I/O error, dev nvme1n1, sector 8"),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
     "disk.raid": (node(disks=(replace(NODE.disks[0], degraded=1),)), PROFILE, CHECKPOINT),
     "disk.readahead": (node(disks=(replace(NODE.disks[1], read_ahead_bytes=0),)), PROFILE, CHECKPOINT),
     "disk.rate": (node(measured={"disk": ReadSample(17 * 10**8, 1.0, 8)}), PROFILE, CHECKPOINT),
