@@ -13,6 +13,8 @@ SLACK_S = 0.05
 """Two instants closer than this are one: phases are stamped by different threads, engine logs by their reader."""
 _SLOWER_BY = 0.2
 _SLOWER_BY_S = 1.0
+_IN_SECONDS_S = 180.0
+"""From here on the time axis has whole minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +189,11 @@ def ticks(total_s: float, most: int) -> tuple[float, ...]:
     """Return round numbers from 0 to at most total_s, at most `most` + 1 of them, evenly spaced."""
     if total_s <= 0:
         return (0.0,)
-    sizes = [m * 10.0**e for e in range(-3, 7) for m in (1, 2, 5)]
-    sizes += [60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0]
-    step = next((s for s in sorted(sizes) if total_s / s <= most), total_s)
+    if total_s < _IN_SECONDS_S:
+        sizes = [m * 10.0**e for e in range(-3, 3) for m in (1, 2, 5)]
+    else:
+        sizes = [60.0 * m * 10.0**e for e in range(6) for m in (1, 2, 5)]
+    step = next((s for s in sizes if total_s / s <= most), total_s)
     return tuple(i * step for i in range(int(total_s / step + 1e-9) + 1))
 
 
@@ -197,7 +201,7 @@ def tick_label(tick_s: float, total_s: float) -> str:
     """Return what stands at a place of the time axis: seconds on a short one, minutes on a long one."""
     if tick_s == 0:
         return "0"
-    return f"{tick_s:g} s" if total_s < 180 else f"{tick_s / 60:g} min"
+    return f"{tick_s:g} s" if total_s < _IN_SECONDS_S else f"{tick_s / 60:g} min"
 
 
 def _is_divided(span: Span, spans: Sequence[Span]) -> bool:
