@@ -78,7 +78,7 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
         ready = replace(_ready(prepared, action, running), workers=_settle(watch, running, emit))
         emit(PhaseFinished("serve", "done", running.ready_unix_s - started_unix_s, 0))
         emit(Notice("engine.answered", _words(running.answers)))
-        _record(serving, ready, running, emit)
+        _record(serving, running, emit)
         save_report(ready, serving.paths)
         serving.on_ready(ready)
         status = None if serving.exit_when_ready else running.wait(stop)
@@ -90,10 +90,10 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
     return ready
 
 
-def _record(serving: Serving, ready: BootReport, running: RunningEngine, emit: Emit) -> None:
+def _record(serving: Serving, running: RunningEngine, emit: Emit) -> None:
     """Say what the engine made of its caches; one that cannot be put on record serves all the same."""
     try:
-        record_ready(serving.plan, ready.started_unix_s, running.reader, serving.paths)
+        record_ready(serving.plan.cache_dir, serving.paths, running.reader)
     except KbootError as exc:
         emit(Notice("cache.not_recorded", f"{exc.code}: {exc.message}"))
 

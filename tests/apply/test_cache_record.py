@@ -11,14 +11,16 @@ import pytest
 
 from booting import Node, free_port, profile
 from cli.cli_run import hub
-from kboot.apply.cache_record import engine_factors
+from kboot.apply.cache_record import engine_factors, record_ready
 from kboot.facts.cache_scan import scan_of
+from kboot.host.paths import Paths
 from kboot.host.tree import read_tree
 from kboot.plan.types import QuarantineCache
 from kboot.profile.types import Profile
 from kboot.report.cache_explain import explain
-from kboot.report.saved_caches import load_manifest, load_manifests
+from kboot.report.saved_caches import load_manifest, load_manifests, save_manifest
 from kboot.store.cache_files import COMPLETE, MANIFEST, OWN, read_inventory
+from report.cache_samples import JIT, PLAIN
 
 
 def test_folders_named_by_a_hash_and_the_engines_own_factors_are_seen(tmp_path: Path) -> None:
@@ -99,3 +101,19 @@ def test_two_boots_are_on_record_and_a_third_heals_what_tore(tmp_path: Path, end
     assert ["done"] == [o.status for o in report.outcomes if o.title.startswith("put triton/AB")]
     assert not (key / "triton/AB").exists()
     assert [] == [a for a in node.plan(served).actions if isinstance(a, QuarantineCache)]
+
+
+def test_an_engine_of_another_service_completes_its_cache_as_well(tmp_path: Path) -> None:
+    """Without its log nothing is said of hits, and the folders, the inventory and the mark are there all the same."""
+    paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+    key = paths.cache / PLAIN.key
+    (key / JIT / "0a1b2c3d4e").mkdir(parents=True)
+    save_manifest(replace(PLAIN, state="prepared", folders=(), said={}, seconds={}), paths)
+    record_ready(str(key), paths)
+    record_ready(str(paths.cache / "none"), paths)
+    (found,) = load_manifests(paths)
+
+    assert ("ready", (f"{JIT}/0a1b2c3d4e",), {}) == (found.state, found.folders, found.said)
+    assert (key / COMPLETE).exists()
+    assert {} == read_inventory(key)
+    assert not (paths.cache / "none").exists()

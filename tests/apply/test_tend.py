@@ -65,11 +65,13 @@ def prepare(paths: Paths, url: str) -> None:
         verify_mode="full", verified_unix_s=1.0, verify_claim="", model_path="/m", files=(), engine="vllm",
         argv=("/v",), env=(("OMP_NUM_THREADS", "1"),), unset=(), cpus=CPUS, memory_node=None,
         workers=(WorkerPlan(0, None, CPUS[:1], 1, None), WorkerPlan(1, None, CPUS[1:], 1, None)),
-        worker_titles=WORKER_TITLES, cache_key="key", cache_dir="/k", served_name="m", health_url=url, models_url=None,
+        worker_titles=WORKER_TITLES, cache_key="key", cache_dir=str(paths.cache / "key"),
+        served_name="m", health_url=url, models_url=None,
         completion_url=None, ready_timeout_s=60, kboot_version="0", created_unix_s=1.0,
     )  # fmt: skip
     assert write_handoff(WriteHandoff("test"), record, paths).error is None
     save_report(REPORT, paths)
+    (paths.cache / "key").mkdir(parents=True)
 
 
 def notices(seen: list[Event]) -> list[str]:
@@ -93,6 +95,7 @@ def test_workers_are_proven_when_the_engine_answers_and_again_after_a_restart(pa
                 tender.look()
 
                 assert before == len(seen)
+                assert (paths.cache / "key/complete").exists(), "its kernel cache is one that an engine was ready with"
                 assert start == notices(seen).count("workers.proven")
                 report = read_boot(paths)
                 assert report is not None

@@ -68,28 +68,30 @@ def record_prepared(
     save_manifest(replace(manifest, engine_factors=engine_factors(folder, seen.factor_files)), paths)
 
 
-def record_ready(plan: Plan, started_unix_s: float, reader: LogReader, paths: Paths) -> None:
+def record_ready(cache_dir: str, paths: Paths, reader: LogReader | None = None) -> None:
     """Put on record what the engine made of its caches; what lies there now is durable, and known to be whole.
 
-    The completion mark comes last: with it, everything before it is true.
+    The completion mark comes last: with it, everything before it is true. reader: what the engine's log said; None
+    where another service keeps it.
 
     Raises:
         KbootError: something cannot be written.
     """
-    folder = Path(plan.cache_dir)
+    folder = Path(cache_dir)
     if not folder.is_dir():
         return
     prepared = load_manifest(folder / MANIFEST)
     sync_file_system(folder)
     tree = read_tree(folder, skip=OWN)
     write_inventory(folder, ((f.path, f.size_bytes, f.mtime_ns) for f in tree.files))
-    if prepared is not None and prepared.started_unix_s == started_unix_s:
+    if prepared is not None and prepared.key == folder.name:
         save_manifest(_ready(prepared, folder, tree, reader), paths)
-    mark_complete(plan.cache_dir)
+    mark_complete(cache_dir)
 
 
-def _ready(prepared: CacheManifest, folder: Path, tree: Tree, reader: LogReader) -> CacheManifest:
+def _ready(prepared: CacheManifest, folder: Path, tree: Tree, reader: LogReader | None) -> CacheManifest:
     seen = scan_of(tree)
+    caches, spans = (reader.caches(), reader.spans()) if reader else ((), ())
     return replace(
         prepared,
         state="ready",
@@ -98,8 +100,8 @@ def _ready(prepared: CacheManifest, folder: Path, tree: Tree, reader: LogReader)
         files=seen.files,
         size_bytes=seen.size_bytes,
         added=_added(tree, prepared.started_unix_s),
-        said={said.cache: (said.hits, said.misses) for said in reader.caches()},
-        seconds={span.name: round(span.seconds, 3) for span in reader.spans() if span.seconds is not None},
+        said={said.cache: (said.hits, said.misses) for said in caches},
+        seconds={span.name: round(span.seconds, 3) for span in spans if span.seconds is not None},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 
+from kboot.apply.cache_record import record_ready
 from kboot.apply.handoff import read_handoff
 from kboot.apply.pin_watch import PinWatch
 from kboot.checks.words import count
@@ -114,6 +115,7 @@ class Tender:
         as_planned = sum(not check.findings for check in checks)
         self._emit(Notice("workers.proven", f"{as_planned} of {count(len(checks), 'worker')} are as planned"))
         self._keep(checks)
+        self._complete(start.record.cache_dir)
 
     def _keep(self, checks: tuple[WorkerCheck, ...]) -> None:
         """Put what was found into the report of the boot that prepared this."""
@@ -124,3 +126,10 @@ class Tender:
             save_report(replace(report, workers=checks), self._paths)
         except KbootError as exc:
             self._emit(Notice("workers.not_recorded", f"{exc.code}: {exc.message}"))
+
+    def _complete(self, cache_dir: str) -> None:
+        """Say that an engine was ready with these caches; what it has built since the last time is in them."""
+        try:
+            record_ready(cache_dir, self._paths)
+        except KbootError as exc:
+            self._emit(Notice("cache.not_recorded", f"{exc.code}: {exc.message}"))
