@@ -177,8 +177,9 @@ class S3:
         config = {ours: self._env[theirs] for theirs, ours in _SETTINGS.items() if self._env.get(theirs)}
         client = {"connect_timeout": f"{connect_s:.0f}s", "timeout": f"{whole_s:.0f}s", "allow_http": True}
         retry = {"max_retries": 2}
+        store_class: Any = S3Store  # the names of its settings are strings here
         try:
-            return S3Store(self._bucket, **config, client_options=client, retry_config=retry)
+            return store_class(self._bucket, **config, client_options=client, retry_config=retry)
         except Exception as exc:
             raise SourceError("s3-not-valid", f"{self.name} cannot be opened: {mask(str(exc)[:200])}") from exc
 

@@ -120,11 +120,15 @@ def journal_path(part: Path) -> Path:
 
 
 def read_pages(part: Path) -> bytes | None:
-    """Return the journal's bytes; None where there is no journal that can be read."""
+    """Return the journal's bytes; None where there is none that can be read, or whose first slot was ever written.
+
+    A kill between making the file and writing to it leaves it empty: what it would have said is as true without it.
+    """
     try:
-        return files.read_small(journal_path(part), _SLOTS * _SLOT_BYTES)
+        pages = files.read_small(journal_path(part), _SLOTS * _SLOT_BYTES)
     except OSError:
         return None
+    return pages if pages.strip(b"\0") else None
 
 
 class Journal:
