@@ -364,6 +364,8 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
         outcomes=ran.outcomes,
         warnings=(*job.warnings, *damage_of(ran.outcomes)),
         error=_first_cause(ran.outcomes),
+        gpu_class=job.prepared.plan.layout.gpu if job.prepared else "",
+        gpus=len(job.prepared.facts.gpu.gpus) if job.prepared else 0,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 from cli_run import Kboot
@@ -30,6 +31,15 @@ def test_the_last_boot_is_shown_and_compared(booted: Kboot) -> None:
     assert "boot of kimi-k3.1-pro: ready to serve in 33 min 22 s" in ran.out
     assert "slower by 15 min 00 s in autotune" in ran.out
     assert "the wait cost $37.86 at $68.08 an hour" in ran.out
+
+
+def test_the_wait_is_priced_by_the_class_of_the_gpus(kboot: Kboot) -> None:
+    """A boot of eight B300 needs no option: the class's price for eight, with its terms and date."""
+    paths = Paths(kboot.folder / "state", kboot.folder / "run", kboot.folder / "etc")
+    save_report(replace(kimi_boot(), gpu_class="B300", gpus=8), paths)
+
+    assert "at $68.08 an hour (8x B300, spot of 2026-11-11)" in " ".join(kboot("timeline").out.split())
+    assert "8x B300, spot of 2026-11-11" in kboot("timeline", "--format", "html").out
 
 
 def test_each_format_is_what_it_says(booted: Kboot) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from report_samples import T0, demo_boot, failed_boot, kimi_boot
 
+from kboot.report.price import HourPrice
 from kboot.report.render_text import Style
 from kboot.report.text_timeline import draw_bar, history_text, timeline_text
 from kboot.report.timeline import make_timeline
@@ -17,7 +18,7 @@ EARLIER = [kimi_boot(fetch_s=900.0 + n, at=T0 - 1e5 * (n + 1)) for n in range(4)
 
 def test_a_cold_boot_with_a_regression(golden: Golden) -> None:
     """Bars in three lanes on one clock, the critical path marked, what took longest, the regression with its phase."""
-    golden("timeline-cold.txt", timeline_text(make_timeline(kimi_boot(tune_s=912.0), EARLIER), usd_per_hour=68.08))
+    golden("timeline-cold.txt", timeline_text(make_timeline(kimi_boot(tune_s=912.0), EARLIER), price=HourPrice(68.08)))
 
 
 def test_a_small_boot(golden: Golden) -> None:

@@ -11,6 +11,7 @@ from kboot.cli.options import Command, Common, Node, common_options, open_node, 
 from kboot.errors import ExitStatus, FactMissing, UsageError
 
 if TYPE_CHECKING:
+    from kboot.report.price import HourPrice
     from kboot.report.timeline import Timeline
     from kboot.report.types import BootReport
 
@@ -36,7 +37,12 @@ _COMPARED = 20
 @click.option("--format", "kind", type=click.Choice(_FORMATS), default="text", help="trace: for Perfetto.")
 @click.option("--boot", "number", type=click.IntRange(1), default=1, metavar="N", help="The N-th newest boot.")
 @click.option("--list", "listing", is_flag=True, help="List the boots on record, newest first.")
-@click.option("--usd-per-hour", type=click.FloatRange(0), metavar="USD", help="Price the wait: what this node costs.")
+@click.option(
+    "--usd-per-hour",
+    type=click.FloatRange(0),
+    metavar="USD",
+    help="Price the wait: what this node costs; without it, its class's price.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
 @common_options
 def command(
@@ -55,7 +61,8 @@ def command(
     report = reports[number - 1]
     older = [r for r in reports[number:] if r.profile == report.profile][:_COMPARED]
     timeline = make_timeline(report, older)
-    text = _render("json" if common.json else kind, timeline, usd_per_hour, node, to_file=output is not None)
+    price = _price(report, node, usd_per_hour)
+    text = _render("json" if common.json else kind, timeline, price, node, to_file=output is not None)
     if output is None:
         click.echo(text)
         return
@@ -89,7 +96,17 @@ def _listing(common: Common, reports: tuple[BootReport, ...]) -> str:
     return dumps(document("history", {"boots": [{k: boot_document(r)[k] for k in short} for r in reports]}))
 
 
-def _render(kind: str, timeline: Timeline, usd_per_hour: float | None, node: Node, *, to_file: bool) -> str:
+def _price(report: BootReport, node: Node, usd_per_hour: float | None) -> HourPrice | None:
+    """Return what was asked for, else what the class of the node's GPUs costs."""
+    from kboot.profile.load import load_node_classes
+    from kboot.report.price import HourPrice, price_of
+
+    if usd_per_hour is not None:
+        return HourPrice(usd_per_hour)
+    return price_of(report, load_node_classes(node.paths)) if report.gpus else None
+
+
+def _render(kind: str, timeline: Timeline, price: HourPrice | None, node: Node, *, to_file: bool) -> str:
     from kboot import __version__
     from kboot.report.document import dumps
     from kboot.report.render_json import timeline_document
@@ -109,9 +126,9 @@ def _render(kind: str, timeline: Timeline, usd_per_hour: float | None, node: Nod
         case "html":
             from kboot.report.html import timeline_html
 
-            return timeline_html(timeline, version=__version__, usd_per_hour=usd_per_hour).rstrip()
+            return timeline_html(timeline, version=__version__, price=price).rstrip()
         case _:
             from kboot.report.text_timeline import timeline_text
 
             paint = no_paint if to_file else painter(node)
-            return timeline_text(timeline, paint=paint, usd_per_hour=usd_per_hour)
+            return timeline_text(timeline, paint=paint, price=price)

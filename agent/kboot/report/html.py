@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from kboot.report.price import HourPrice
 from kboot.report.render_svg import timeline_svg
 from kboot.report.text_timeline import headline, summary
 from kboot.report.timeline import Timeline
@@ -33,11 +34,11 @@ footer { color: var(--quiet); font-size: 12px; margin: 2rem 0; }
 """
 
 
-def timeline_html(timeline: Timeline, *, version: str, usd_per_hour: float | None = None) -> str:
+def timeline_html(timeline: Timeline, *, version: str, price: HourPrice | None = None) -> str:
     """Return the page: the picture, what the boot waited for, phases, actions and the comparison as tables."""
     title = headline(timeline, width=10_000)[0]
     foot = f"kboot {version}, boot {timeline.report.boot_id}"
-    said = "\n".join(summary(timeline, width=100, usd_per_hour=usd_per_hour))
+    said = "\n".join(summary(timeline, width=100, price=price))
     sections = [
         timeline_svg(timeline),
         f"<pre>{escape(said)}</pre>" if said else "",

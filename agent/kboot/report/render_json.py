@@ -63,6 +63,8 @@ def boot_document(report: BootReport) -> Document:
             "verify_mode": report.verify_mode,
             "verify_claim": report.verify_claim,
             "cache_key": report.cache_key,
+            "gpu_class": report.gpu_class,
+            "gpus": report.gpus,
             "spans": [span_json(s) for s in report.spans],
             "outcomes": [outcome_json(o) for o in report.outcomes],
             "warnings": list(report.warnings),

@@ -166,6 +166,8 @@ def report_from_json(doc: Mapping[str, Any]) -> BootReport:
         warnings=tuple(str(w) for w in doc["warnings"]),
         error=_error(doc["error"]),
         workers=tuple(_worker(w) for w in doc.get("workers", ())),
+        gpu_class=str(doc.get("gpu_class", "")),
+        gpus=int(doc.get("gpus", 0)),
     )
 
 

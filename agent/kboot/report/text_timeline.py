@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kboot.report.price import HourPrice
 from kboot.report.render_json import workers_json
 from kboot.report.render_text import WIDTH, Paint, Style, error_text, join, no_paint, wrap
 from kboot.report.timeline import SLACK_S, Comparison, PhaseChange, Step, Timeline, tick_label, ticks
@@ -19,9 +20,9 @@ _STYLE_OF: dict[str, Style] = {"done": "good", "degraded": "warn", "failed": "ba
 
 
 def timeline_text(
-    timeline: Timeline, *, width: int = WIDTH, paint: Paint = no_paint, usd_per_hour: float | None = None
+    timeline: Timeline, *, width: int = WIDTH, paint: Paint = no_paint, price: HourPrice | None = None
 ) -> str:
-    """Return the timeline for a terminal; usd_per_hour: what this node costs, to price the wait."""
+    """Return the timeline for a terminal; price: what this node costs, to price the wait."""
     bar = max(_LEAST_BAR, width - _NAME - _SECONDS - _BYTES - _RATE - 8)
     lines = [*headline(timeline, width, paint), ""]
     for lane, title in _LANES:
@@ -29,7 +30,7 @@ def timeline_text(
         if spans:
             lines += [paint(title, "faint"), *(_row(timeline, s, bar, paint) for s in spans)]
     lines += [_axis(timeline.total_s, bar), ""] if timeline.spans else []
-    lines += summary(timeline, width, usd_per_hour)
+    lines += summary(timeline, width, price)
     if timeline.report.workers:
         lines += ["", *workers_text(workers_json(timeline.report.workers), width=width, paint=paint)]
     if timeline.report.error is not None:
@@ -49,7 +50,7 @@ def headline(timeline: Timeline, width: int = WIDTH, paint: Paint = no_paint) ->
     return lines
 
 
-def summary(timeline: Timeline, width: int = WIDTH, usd_per_hour: float | None = None) -> list[str]:
+def summary(timeline: Timeline, width: int = WIDTH, price: HourPrice | None = None) -> list[str]:
     """Return what took longest, what the next boot saves, the price of the wait, the comparison and warnings."""
     lines: list[str] = []
     for number, step in enumerate(_worth_naming(timeline), 1):
@@ -57,8 +58,9 @@ def summary(timeline: Timeline, width: int = WIDTH, usd_per_hour: float | None =
     if timeline.next_boot_saves_s > SLACK_S:
         saves = f"about {show_seconds(timeline.next_boot_saves_s)}: what was fetched now is on the disk"
         lines += wrap(saves, "next boot saves ", width)
-    if usd_per_hour is not None:
-        cost = f"${usd_per_hour * timeline.total_s / 3600:,.2f} at ${usd_per_hour:,.2f} an hour"
+    if price is not None:
+        cost = f"${price.usd_per_hour * timeline.total_s / 3600:,.2f} at ${price.usd_per_hour:,.2f} an hour"
+        cost += f" ({price.basis})" if price.basis else ""
         lines += wrap(cost, "the wait cost ", width)
     lines += _comparison_lines(timeline.comparison, width)
     for warning in timeline.report.warnings:

@@ -91,7 +91,8 @@ class WorkerCheck:
 class BootReport:
     """One boot, whole. ready_unix_s: when the engine answered; None when it did not or was not asked to.
 
-    workers: planned and found, when the engine answered.
+    workers: planned and found, when the engine answered. gpu_class: of the layout ("B300"); empty where it has none.
+    gpus: how many the node has.
     """
 
     boot_id: str
@@ -110,3 +111,5 @@ class BootReport:
     warnings: tuple[str, ...]
     error: KbootError | None
     workers: tuple[WorkerCheck, ...] = ()
+    gpu_class: str = ""
+    gpus: int = 0
