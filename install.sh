@@ -142,7 +142,27 @@ in_foreground() {
     return "$status"
 }
 
-free_port() { "$1" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+# serve_port PYTHON FILE: prints the port of the last run where it is free, else a new one, which is kept in FILE.
+# A plan names the port: with another one a second run would not find everything as the first left it.
+serve_port() {
+    "$1" - "$2" <<'PYTHON'
+import pathlib, socket, sys
+
+file = pathlib.Path(sys.argv[1])
+kept = file.read_text().strip() if file.exists() else ""
+for port in (int(kept) if kept.isdecimal() and int(kept) < 65536 else 0, 0):
+    with socket.socket() as asked:
+        asked.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            asked.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        port = asked.getsockname()[1]
+        break
+file.write_text(f"{port}\n")
+print(port)
+PYTHON
+}
 
 # start_hub ENV DIR: a Hub of its own on loopback, on a port of the kernel's choice.
 start_hub() {
@@ -166,14 +186,14 @@ start_hub() {
 
 demo() {
     local dir=${DEMO_DIR:-${XDG_DATA_HOME:-${HOME:?HOME is not set: use --dir}/.local/share}/kboot-demo}
-    local env status=0 boot
+    local env status=0 boot profile
     mkdir -p "$dir"
     dir=$(cd -- "$dir" && pwd -P)
     env=$dir/env
     trap stop_all EXIT
     trap on_signal INT TERM HUP
 
-    say "preparing $env"
+    say "preparing $env (about a minute the first time)"
     make_env "$env"
     [ "$ENV_CHANGED" = yes ] || say "kboot in it is up to date"
 
@@ -185,10 +205,11 @@ demo() {
     say "kboot facts"
     in_foreground "$env/bin/kboot" facts || exit "$?"
 
-    say "kboot plan --profile demo"
-    in_foreground "$env/bin/kboot" plan --profile demo || exit "$?"
+    profile=(--profile demo --set "serve.port=$(serve_port "$env/bin/python" "$dir/port")")
+    say "kboot plan ${profile[*]}"
+    in_foreground "$env/bin/kboot" plan "${profile[@]}" || exit "$?"
 
-    boot=(boot --profile demo --serve --set "serve.port=$(free_port "$env/bin/python")")
+    boot=(boot "${profile[@]}" --serve)
     [ "$KEEP" = yes ] || boot+=(--exit-when-ready)
     say "kboot ${boot[*]}"
     in_foreground "$env/bin/kboot" "${boot[@]}" || status=$?
@@ -264,7 +285,17 @@ changed() {
     [ "$DRY_RUN" = yes ] || say "$*"
 }
 
-make_folder() { [ -d "$1" ] || run mkdir -p "$1"; }
+# make_folder DIR: nothing is said of one that --dry-run has already named, or named a folder in.
+NAMED=()
+make_folder() {
+    local named
+    [ ! -d "$1" ] || return 0
+    for named in "${NAMED[@]}"; do
+        case $named/ in "$1"/*) return 0 ;; esac
+    done
+    NAMED+=("$1")
+    run mkdir -p "$1"
+}
 
 # put_file TARGET MODE: standard input becomes the content of ROOT/TARGET, unless it already is.
 put_file() {
@@ -421,7 +452,6 @@ install_kboot() {
     if systemd_runs && [ "$CHANGES" -gt "$before" ]; then run systemctl daemon-reload; fi
     enable_units
     if [ "$START" = yes ]; then
-        [ -z "$ROOT" ] || misuse "--start and --root do not go together"
         run systemctl start kboot.service kboot-engine.service
     fi
     if [ "$CHANGES" -eq 0 ]; then
@@ -517,6 +547,9 @@ if [ -n "$ROOT" ]; then
     ROOT=$(cd -- "$ROOT" && pwd -P)
     if [ "$ROOT" = / ]; then ROOT=''; fi
 fi
+
+[ "$START" = no ] || [ "$MODE" = install ] || misuse "--start does not go with --$MODE"
+[ "$START" = no ] || [ -z "$ROOT" ] || misuse "--start and --root do not go together"
 
 case $MODE in
 demo) demo ;;

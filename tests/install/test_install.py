@@ -48,6 +48,8 @@ def tree(root: Path) -> dict[str, str]:
         (["--dir", "/tmp/x"], "--dir goes with --demo"),
         (["--purge"], "--purge goes with --uninstall"),
         (["--test", "--dry-run"], "--dry-run does not go with --test"),
+        (["--start", "--demo"], "--start does not go with --demo"),
+        (["--start", "--root", str(INSTALL.parent)], "--start and --root do not go together"),
         (["--prefix"], "--prefix needs a folder"),
         (["--prefix", "opt/kboot"], "--prefix must be an absolute path"),
         (["--root", "/nonexistent"], "there is no folder /nonexistent"),
@@ -82,6 +84,8 @@ def test_dry_run_prints_and_changes_nothing(tmp_path: Path) -> None:
     for part in ("-m venv", "pip install", "kboot.service", "kboot.toml", "systemd-sysusers", "ln -sfn"):
         assert part in result.stdout
     assert all(line.startswith("+ ") for line in result.stdout.splitlines())
+    made = [line.split()[-1] for line in result.stdout.splitlines() if line.startswith("+ mkdir")]
+    assert [] == [(a, b) for n, a in enumerate(made) for b in made[n + 1 :] if f"{a}/".startswith(f"{b}/")]
 
 
 def test_without_root_nothing_is_installed() -> None:
