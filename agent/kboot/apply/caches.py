@@ -12,6 +12,7 @@ from kboot.events import Notice
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs
 from kboot.host.sharing import engine_dir_mode
+from kboot.host.trial import try_folder
 from kboot.plan.types import PrepareCache
 from kboot.report.types import Outcome
 from kboot.store.cache_files import COMPLETE, FACTORS
@@ -35,9 +36,17 @@ def _prepare(action: PrepareCache, seeding: Seeding | None) -> Effect:
         seeding.emit(Notice("cache.not_seeded", f"{seed_name(action.seed)} is not used: {why}"))
     folder = Path(action.path)
     make_dirs(folder, engine_dir_mode(folder.parent))
+    _try_place(folder, seeding)
     text = json.dumps(dict(sorted(action.key.factors.items())), indent=2) + "\n"
     atomic_write(folder / FACTORS, text.encode())
     return Effect(after=action.path)
+
+
+def _try_place(folder: Path, seeding: Seeding | None) -> None:
+    """Say what of the place does not keep caches as they must be kept; a boot goes on with it."""
+    if seeding is not None:
+        for fault in try_folder(folder):
+            seeding.emit(Notice("cache.place", f"{folder.parent} does not keep kernel caches well: {fault}"))
 
 
 def mark_complete(cache_dir: str) -> None:

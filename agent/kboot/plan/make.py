@@ -11,6 +11,7 @@ from kboot.facts.types import NodeFacts
 from kboot.plan.bytecode import bytecode_dir, plan_bytecode
 from kboot.plan.cache import plan_cache
 from kboot.plan.cache_damage import plan_quarantine, scan_warnings
+from kboot.plan.cache_place import place_warnings
 from kboot.plan.cache_stable import key_troubles, refuse_unstable
 from kboot.plan.fetch import plan_bytes
 from kboot.plan.flags import flag_warnings
@@ -63,7 +64,11 @@ def make_plan(
         LaunchAsk(layout, ask.model_path, cache_dir, placement, ask.node_rank, ask.head_address, bytecode),
     )
     refused = flag_warnings(facts.engine, layout, launch)
-    unstable = (*_stability(facts, profile, launch, layout, ask, cache_dir), *scan_warnings(facts.caches, key))
+    unstable = (
+        *_stability(facts, profile, launch, layout, ask, cache_dir),
+        *scan_warnings(facts.caches, key),
+        *place_warnings(facts.mounts),
+    )
     notes = (*placement.notes, *binding_notes(facts, layout, placement))
     tune, tune_note, tune_warnings = _tune(facts, profile, ask)
     start = (StartEngine(launch, "asked by --serve"),) if ask.serve else ()
