@@ -57,3 +57,40 @@ def test_below_root_nothing_else_counts(tmp_path: Path) -> None:
     paths = find_paths(tmp_path, {**UNIT, "KBOOT_STATE_DIR": "/a"}, 0, state="/nvme/kboot")
 
     assert Paths(tmp_path / "var/lib/kboot", tmp_path / "run/kboot", tmp_path / "etc/kboot") == paths
+
+
+def test_a_user_asks_about_the_node_that_root_has_booted(tmp_path: Path) -> None:
+    """Where the node has kboot's folders and the user none, `kboot status` of that user reads the node's."""
+    env = {"HOME": str(tmp_path / "ann")}
+    mine = tmp_path / "ann/.local/state/kboot"
+    node = Paths(tmp_path / "var/lib/kboot", tmp_path / "run/kboot", tmp_path / "etc/kboot")
+    assert mine == find_paths(None, env, 1000, system=tmp_path).state
+
+    node.state.mkdir(parents=True)
+
+    assert node == find_paths(None, env, 1000, system=tmp_path)
+    assert Path("/nvme/kboot") == find_paths(None, env, 1000, state="/nvme/kboot", system=tmp_path).state
+    assert node.runtime == find_paths(None, env, 1000, state="/nvme/kboot", system=tmp_path).runtime
+
+
+def test_a_configuration_alone_makes_a_node_too(tmp_path: Path) -> None:
+    """An installed node that keeps its state elsewhere has /etc/kboot/kboot.toml."""
+    (tmp_path / "etc/kboot").mkdir(parents=True)
+    (tmp_path / "etc/kboot/kboot.toml").touch()
+
+    assert tmp_path / "etc/kboot" == find_paths(None, {"HOME": "/home/ann"}, 1000, system=tmp_path).config
+
+
+def test_a_users_own_folders_are_never_left(tmp_path: Path) -> None:
+    """State of their own, or any variable that names a folder, keeps a user out of the node's."""
+    env = {"HOME": str(tmp_path / "ann")}
+    (tmp_path / "var/lib/kboot").mkdir(parents=True)
+    assert Path("/r") == find_paths(None, {**env, "KBOOT_RUNTIME_DIR": "/r"}, 1000, system=tmp_path).runtime
+    assert (
+        tmp_path / "ann/.local/state/kboot"
+        == find_paths(None, {**env, "KBOOT_RUNTIME_DIR": "/r"}, 1000, system=tmp_path).state
+    )
+
+    (tmp_path / "ann/.local/state/kboot").mkdir(parents=True)
+
+    assert tmp_path / "ann/.local/state/kboot" == find_paths(None, env, 1000, system=tmp_path).state

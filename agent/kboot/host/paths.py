@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+_CHOSEN = (
+    *("KBOOT_STATE_DIR", "KBOOT_RUNTIME_DIR", "KBOOT_CONFIG_DIR"),
+    *("STATE_DIRECTORY", "RUNTIME_DIRECTORY", "CONFIGURATION_DIRECTORY"),
+)
+"""Variables that say where this kboot is to look: nothing is guessed then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +83,41 @@ class Paths:
         return self.runtime / "engine.log"
 
 
-def find_paths(root: Path | None, env: Mapping[str, str], uid: int, state: str = "", runtime: str = "") -> Paths:
-    """Return the node's paths.
+def find_paths(
+    root: Path | None, env: Mapping[str, str], uid: int, state: str = "", runtime: str = "", system: Path = Path("/")
+) -> Paths:
+    """Return the node's paths; system: below which the folders of an installation are looked for.
 
     Order: below `--root`; KBOOT_STATE_DIR, KBOOT_RUNTIME_DIR, KBOOT_CONFIG_DIR; the configuration's (`state`,
     `runtime`); what systemd names for a unit (STATE_DIRECTORY and its like); for root /var/lib/kboot, /run/kboot,
-    /etc/kboot; for others the XDG folders.
+    /etc/kboot; for others the XDG folders, or root's where the node has them and the user has no state of their own.
     """
     if root is not None:
-        return Paths(root / "var/lib/kboot", root / "run/kboot", root / "etc/kboot")
-    home = Path(env.get("HOME") or "/nonexistent")
-    if uid == 0:
-        defaults = (Path("/var/lib/kboot"), Path("/run/kboot"), Path("/etc/kboot"))
-    else:
-        defaults = (
-            Path(env.get("XDG_STATE_HOME") or home / ".local/state") / "kboot",
-            Path(env.get("XDG_RUNTIME_DIR") or home / ".cache") / "kboot",
-            Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "kboot",
-        )
+        return _system(root)
+    mine = _of_user(env)
+    defaults = _system(system) if uid == 0 or _follows_system(env, mine, _system(system)) else mine
     return Paths(
-        Path(env.get("KBOOT_STATE_DIR") or state or env.get("STATE_DIRECTORY") or defaults[0]),
-        Path(env.get("KBOOT_RUNTIME_DIR") or runtime or env.get("RUNTIME_DIRECTORY") or defaults[1]),
-        Path(env.get("KBOOT_CONFIG_DIR") or env.get("CONFIGURATION_DIRECTORY") or defaults[2]),
+        Path(env.get("KBOOT_STATE_DIR") or state or env.get("STATE_DIRECTORY") or defaults.state),
+        Path(env.get("KBOOT_RUNTIME_DIR") or runtime or env.get("RUNTIME_DIRECTORY") or defaults.runtime),
+        Path(env.get("KBOOT_CONFIG_DIR") or env.get("CONFIGURATION_DIRECTORY") or defaults.config),
     )
+
+
+def _system(root: Path) -> Paths:
+    return Paths(root / "var/lib/kboot", root / "run/kboot", root / "etc/kboot")
+
+
+def _of_user(env: Mapping[str, str]) -> Paths:
+    home = Path(env.get("HOME") or "/nonexistent")
+    return Paths(
+        Path(env.get("XDG_STATE_HOME") or home / ".local/state") / "kboot",
+        Path(env.get("XDG_RUNTIME_DIR") or home / ".cache") / "kboot",
+        Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "kboot",
+    )
+
+
+def _follows_system(env: Mapping[str, str], mine: Paths, system: Paths) -> bool:
+    """Return whether a user who asks about kboot means the node's, which root booted."""
+    if any(env.get(name) for name in _CHOSEN) or os.path.lexists(mine.state):
+        return False
+    return os.path.isdir(system.state) or os.path.lexists(system.config / "kboot.toml")
