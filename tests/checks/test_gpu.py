@@ -144,3 +144,37 @@ def test_one_cpu_node_needs_no_locality() -> None:
     )
 
     assert "ok" == numa_gpu_node.run(facts, None, None).status
+
+
+def test_an_nvidia_device_of_unknown_kind_is_not_no_gpu() -> None:
+    """B155: NVML lists none, and sysfs does not say what the NVIDIA device on the bus is: not "no GPU"."""
+    facts = replace(
+        node(gpu={"gpus": (), "pci_bus_ids": ()}), gaps=(Gap("gpu.pci.0000:31:00.0", "sysfs", "class: no such file"),)
+    )
+    finding = gpu_count.run(facts, None, None)
+
+    assert ("fail", True) == (finding.status, "0000:31:00.0" in finding.seen)
+
+
+def test_a_driver_of_unknown_version_agrees_with_nothing() -> None:
+    """NVML answers without a version: that is unknown, and unknown is not ok."""
+    assert "unknown" == gpu_driver_lib_match.run(node(gpu={"driver_version": None}), None, None).status
+
+
+def test_processes_that_could_not_be_listed_are_unknown() -> None:
+    """B093: a part that does not list processes is not "without processes"."""
+    facts = replace(node(), gaps=(Gap("gpu.gpus.0.processes", "NVML", "NOT_SUPPORTED"),))
+
+    assert "unknown" == gpu_idle_clean.run(facts, None, None).status
+
+
+def test_a_memory_only_node_is_not_where_the_cpus_are() -> None:
+    """B075: on Grace the GPU's own node holds memory; the node named is the one whose CPUs are near."""
+    numa = tuple(NumaNode(n, cpus, GIB, None, {}) for n, cpus in ((0, (0, 1)), (1, (2, 3)), (2, ()), (18, ())))
+    cards = (
+        replace(GPUS[0], numa_node=2, cpu_affinity=(0, 1)),
+        replace(GPUS[1], numa_node=18, cpu_affinity=(2, 3)),
+    )
+    finding = numa_gpu_node.run(replace(node(gpu={"gpus": cards}), numa=numa), None, None)
+
+    assert ("ok", "2 GPUs on node 0-1") == (finding.status, finding.seen)

@@ -14,6 +14,7 @@ REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "agent" / "kboot"
 MODULES = tuple(sorted(PACKAGE.rglob("*.py")))
 LONGEST_MODULE = 400
+GENERATED = {"engines/flags_data.py"}  # tables that tools/ writes; nobody reads them line by line
 
 # Top modules that need no test file of their own, each with the reason.
 NO_OWN_TESTS = {
@@ -24,14 +25,14 @@ NO_OWN_TESTS = {
     "events": "types; who follows them is tested",
 }
 # Folders of tests that belong to no package.
-BESIDE = {"benchmarks", "cases", "docs", "e2e", "fakes", "guards", "install", "nodes", "systemd"}
+BESIDE = {"benchmarks", "cases", "docs", "e2e", "fakes", "guards", "install", "nodes", "systemd", "tools"}
 
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
+@pytest.mark.parametrize("path", [m for m in MODULES if name_of(m) not in GENERATED], ids=name_of)
 def test_a_module_fits_in_a_sitting(path: Path) -> None:
     """No module is longer than LONGEST_MODULE lines."""
     assert LONGEST_MODULE >= len(path.read_text().splitlines())

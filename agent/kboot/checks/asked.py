@@ -51,6 +51,11 @@ def gap_reason(facts: NodeFacts, *names: str) -> str:
     return "this machine did not tell"
 
 
+def unread_below(facts: NodeFacts, name: str) -> bool:
+    """Return whether a GPU's own fact ("gpus.0.processes") is a Gap."""
+    return any(gap.fact.removeprefix("gpu.") == name for gap in facts.gaps)
+
+
 def unread(facts: NodeFacts, *names: str) -> bool:
     """Return whether one of these facts (or the group it is in) is a Gap."""
     return any(gap.fact in names for gap in facts.gaps)

@@ -18,8 +18,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return _without_driver(facts, profile)
     if gpu.nvml != "ok":
         return Finding("unknown", f"NVML did not list GPUs ({gpu.nvml}); the PCI bus has {on_bus}", hint=_SEE_NVML)
-    if not gpu.gpus and on_bus:
-        return _probe_failed(facts)
+    unknown = _unknown_devices(facts)
+    if not gpu.gpus and (on_bus or unknown):
+        return _probe_failed(facts, gpu.pci_bus_ids or unknown)
     lost = _lost(facts)
     if lost:
         return _lost_gpus(facts, lost)
@@ -50,14 +51,19 @@ def _without_driver(facts: NodeFacts, profile: Profile | None) -> Finding:
     return Finding("skip", "this machine has no NVIDIA GPU, and none is asked for")
 
 
-def _probe_failed(facts: NodeFacts) -> Finding:
+def _unknown_devices(facts: NodeFacts) -> tuple[str, ...]:
+    """Return bus ids of NVIDIA devices whose kind sysfs did not tell: they may be GPUs, so they are not "no GPU"."""
+    return tuple(gap.fact.removeprefix("gpu.pci.") for gap in facts.gaps if gap.fact.startswith("gpu.pci."))
+
+
+def _probe_failed(facts: NodeFacts, devices: tuple[str, ...]) -> Finding:
     gpu = facts.gpu
     driver = gpu.driver_version or "of unknown version"
     return Finding(
         "fail",
-        f"NVML lists 0 GPUs, the PCI bus has {len(gpu.pci_bus_ids)} ({some(gpu.pci_bus_ids)}): "
+        f"NVML lists 0 GPUs, the PCI bus has {len(devices)} ({some(devices)}): "
         f"driver {driver} did not take them over, it is too old for them or its probe failed",
-        wanted=f"{count(len(gpu.pci_bus_ids), 'GPU')} in NVML",
+        wanted=f"{count(len(devices), 'GPU')} in NVML",
         why="no engine can start on them",
         hint="read `dmesg | grep -i -e nvrm -e nvidia` and install a driver that knows these devices",
     )
@@ -101,7 +107,7 @@ def _lost_gpus(facts: NodeFacts, lost: tuple[str, ...]) -> Finding:
 
 def _as_asked(facts: NodeFacts, profile: Profile | None) -> Finding:
     gpus = facts.gpu.gpus
-    names = sorted({g.name for g in gpus})
+    names = sorted({g.name or "of unknown name" for g in gpus})
     seen = f"{count(len(gpus), 'GPU')} answer ({some(names)})" if gpus else "no GPU, as on the PCI bus"
     if profile is None:
         return Finding("ok", seen)

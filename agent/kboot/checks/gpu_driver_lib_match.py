@@ -11,8 +11,10 @@ from kboot.profile.types import Profile
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """Say so where NVML refused for this reason, with the versions that are known."""
     gpu = facts.gpu
+    if gpu.nvml == "ok" and gpu.driver_version is None:
+        return Finding("unknown", "NVML answers, but does not say of which driver version it is")
     if gpu.nvml == "ok":
-        return Finding("ok", f"module and library agree on driver {gpu.driver_version or 'of unknown version'}")
+        return Finding("ok", f"module and library agree on driver {gpu.driver_version}")
     if gpu.nvml == "mismatch":
         module = f"module {gpu.driver_version}" if gpu.driver_version else "the loaded module"
         detail = f" ({gpu.detail})" if gpu.detail else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import gap_reason
+from kboot.checks.asked import gap_reason, unread_below
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, mem_size, some
 from kboot.facts.types import Gpu, NodeFacts
@@ -28,6 +28,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if unread:
         reason = gap_reason(facts, *(f"gpus.{i}" for i in unread))
         return Finding("unknown", f"used memory of GPU {some(unread)} could not be read ({reason})")
+    unlisted = tuple(g.index for g in gpus if not g.processes and unread_below(facts, f"gpus.{g.index}.processes"))
+    if unlisted:
+        return Finding("unknown", f"processes on GPU {some(unlisted)} could not be listed")
     return Finding("ok", f"{count(len(gpus), 'GPU')} without processes")
 
 

@@ -22,7 +22,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("ok", "one node holds all CPUs: every CPU is as near as any other")
     lost = [g.index for g in gpus if not _located(g, facts)]
     if not lost:
-        near = sorted({g.numa_node for g in gpus if g.numa_node is not None})
+        near = sorted({node for g in gpus if (node := _cpu_node(g, facts)) is not None})
         return Finding("ok", f"{count(len(gpus), 'GPU')} on node {ranges(near)}" if near else "NVML names near CPUs")
     return Finding(
         "warn",
@@ -31,6 +31,15 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         why="workers may get CPUs and memory of the far socket; kboot splits the CPUs evenly and binds no memory",
         hint="virtual machine: let the hypervisor expose the PCI topology (numa_node); bare metal: check the firmware",
     )
+
+
+def _cpu_node(gpu: Gpu, facts: NodeFacts) -> int | None:
+    """Return the node whose CPUs are near; a GPU's own node may hold memory only, as on Grace."""
+    with_cpus = {n.number: set(n.cpus) for n in facts.numa if n.cpus}
+    if gpu.numa_node in with_cpus:
+        return gpu.numa_node
+    near = set(gpu.cpu_affinity or ())
+    return max(with_cpus, key=lambda n: (len(with_cpus[n] & near), -n)) if near else None
 
 
 def _located(gpu: Gpu, facts: NodeFacts) -> bool:
