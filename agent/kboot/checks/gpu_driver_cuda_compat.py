@@ -12,7 +12,7 @@ from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
 OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
-"""NVIDIA's table of minor version compatibility, 2025-08."""
+"""By major CUDA version; source: docs.nvidia.com/deploy/cuda-compatibility (minor version compatibility)."""
 _TAG = re.compile(r"\+cu(\d{2})\d$")
 _RUNTIME = re.compile(r"^nvidia-cuda-runtime(?:-cu(\d{2}))?$")
 

@@ -1,4 +1,7 @@
-"""What does the vendor want done about an Xid? Data of NVIDIA's Xid catalogue, 2025-10.
+"""What is to be done about an Xid?
+
+Meanings after NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors); severity and action are our reading of it
+and were not compared with it row by row, so a finding always names the code for an operator to look up.
 
 Severity: "app" = a program's fault, the GPU is sound; "warn" = works, look after it; "fail" = not to be served on.
 """
@@ -18,7 +21,7 @@ LINK = "reset all GPUs of the NVLink domain or reboot; if it comes back, have tr
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """One class. means: in a few words. action: what the vendor wants done. lasting: no reset makes it good."""
+    """One class. means: in a few words. action: what to do. lasting: no reset makes it good."""
 
     means: str
     severity: Severity
