@@ -318,7 +318,7 @@ def bytes_job(profile: Profile, host: Host, paths: Paths, options: BootOptions, 
     """
     store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit)
     mounts, _ = collect_storage(host, paths)
-    disk = fit_disk(mounts, checkpoint.missing_bytes)
+    disk = fit_disk(mounts, checkpoint.disk_bytes)
     if disk.fits is False:
         raise disk_does_not_fit(disk)
     memory, _ = collect_memory(host)

@@ -63,6 +63,7 @@ class LocalFile:
     verified_unix_s: when its bytes were last hashed by kboot; None when never.
     resident_bytes: how much of it is in the page cache; None when not measured.
     why: the reason for the state where it is not obvious ("ctime changed since 2026-11-30").
+    reserved_bytes: disk blocks that its partial has already, written or not.
     """
 
     file: RemoteFile
@@ -71,6 +72,7 @@ class LocalFile:
     verified_unix_s: float | None = None
     resident_bytes: int | None = None
     why: str = ""
+    reserved_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +95,14 @@ class CheckpointFacts:
             for f in self.files
             if f.state in ("absent", "partial", "damaged")
         )
+
+    @property
+    def disk_bytes(self) -> int:
+        """Disk space that fetching the rest still takes: blocks that a killed fetch reserved are not taken again."""
+        left = {f.file.blob_id: _left_bytes(f) for f in self.files if f.state in ("absent", "partial", "damaged")}
+        return sum(left.values())
+
+
+def _left_bytes(local: LocalFile) -> int:
+    here = max(local.reserved_bytes, local.have_bytes if local.state == "partial" else 0)
+    return max(0, local.file.size_bytes - here)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import literals
 import pytest
 
-from kboot.checkpoint import CheckpointFacts, Listing, RemoteFile
+from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
 from kboot.errors import DoesNotFit, ExitStatus
 from kboot.facts.types import Gpu, MemoryFacts, MigSlice, Mount, NodeFacts
 from kboot.plan.fit_node import HOST_BYTES_PER_WORKER, FitLine, first_that_fits, fit_node, node_does_not_fit
@@ -137,6 +137,7 @@ def test_missing_gpus_do_not_fit() -> None:
     [
         (0, (), True, "nothing is missing on disk"),
         (100 * 10**9, mount(99 * 10**9), False, "100 GB still to fetch, 99 GB free on /var"),
+        (57 * 10**6, mount(52_400_000), False, "57 MB still to fetch, 52.4 MB free on /var"),
         (100 * 10**9, mount(100 * 10**9), True, "100 GB still to fetch, 100 GB free on /var"),
         (100 * 10**9, mount(None), None, "free disk space of the state folder could not be read"),
         (100 * 10**9, (), None, "free disk space of the state folder could not be read"),
@@ -272,3 +273,24 @@ def test_one_sequence_must_have_room() -> None:
 
     assert verdict.fits is False
     assert "left for the KV cache, one sequence of 100,000 tokens takes 52.4 GB" in verdict.short[0].text
+
+
+def test_blocks_of_a_killed_fetch_are_not_needed_again() -> None:
+    """What its partials hold of the disk counts, written or not, once for two files of one content."""
+    listing = Listing("org/m", "main", "c" * 40, (), (), "literal")
+    part, lost, twin = (RemoteFile(path, 100, "a" * 64, "a" * 64) for path in ("a", "b", "c"))
+    whole = RemoteFile("d", 100, "b" * 64, "b" * 64)
+
+    facts = CheckpointFacts(
+        listing,
+        (
+            LocalFile(part, "partial", 10, reserved_bytes=96),
+            LocalFile(twin, "partial", 10, reserved_bytes=96),
+            LocalFile(whole, "absent", 0, reserved_bytes=0),
+            LocalFile(replace(lost, blob_id="c" * 64), "absent", 0, reserved_bytes=4096),
+        ),
+        "",
+        False,
+    )
+
+    assert 104 == facts.disk_bytes

@@ -305,3 +305,15 @@ def test_a_journal_whose_part_became_a_blob_goes(store: Store) -> None:
     names = {path.name for path in done.parent.iterdir()}
     assert not done.with_name(done.name + "-journal").exists()
     assert {growing.name, growing.name + "-journal"} <= names
+
+
+def test_reserved_blocks_of_a_part_are_seen(store: Store) -> None:
+    """What the disk gave to a partial is known, for that file alone."""
+    file = next(f for f in LISTING.files if f.path == SHARD)
+    part = store.part_path(LISTING.repo, file.blob_id)
+    part.parent.mkdir(parents=True)
+    part.write_bytes(bytes(file.size_bytes))
+    (local,) = [f for f in store.local(LISTING) if f.file == file]
+
+    assert part.stat().st_blocks * 512 == local.reserved_bytes > 0
+    assert {0} == {f.reserved_bytes for f in store.local(LISTING) if f.file.blob_id != file.blob_id}

@@ -29,7 +29,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("ok", f"{seen}; no profile says how much is needed")
     if checkpoint is None:
         return _by_published_size(seen, mount.free_bytes, profile)
-    missing = checkpoint.missing_bytes
+    missing = checkpoint.disk_bytes
     if missing and mount.free_bytes < missing + MARGIN_BYTES:
         return _too_small(seen, missing, mount)
     return Finding("ok", f"{seen}; {disk_size(missing)} still to fetch")

@@ -179,3 +179,11 @@ def _copy(source: int, target: int, offset: int, size_bytes: int) -> int:
             raise
     data = os.pread(source, min(size_bytes, _COPY_BYTES), offset)
     return os.pwrite(target, data, offset) if data else 0
+
+
+def taken_bytes(path: Path) -> int:
+    """Return the disk blocks of a file, reserved ones included; 0 where there is none."""
+    try:
+        return os.stat(path, follow_symlinks=False).st_blocks * 512
+    except OSError:
+        return 0

@@ -75,8 +75,8 @@ def fit_node(
     """Compare the layout's needs on this node with what is free now.
 
     weights_bytes: of the whole model; without `model` this node's GPUs hold an even share of it. model: from the
-    headers, then the rank that holds most decides. missing_bytes: still to fetch to the state folder
-    (CheckpointFacts.missing_bytes).
+    headers, then the rank that holds most decides. missing_bytes: what the rest still takes of the state
+    folder's disk (CheckpointFacts.disk_bytes).
     """
     disk = fit_disk(facts.mounts, missing_bytes)
     if layout.gpus_per_node == 0:
@@ -109,7 +109,7 @@ def first_that_fits(
     weights = weight_bytes((f.path, f.size_bytes) for f in checkpoint.listing.files) or 0
     refused: list[FitVerdict] = []
     for layout in layouts:
-        verdict = fit_node(facts, layout, weights, node_classes, checkpoint.missing_bytes, model)
+        verdict = fit_node(facts, layout, weights, node_classes, checkpoint.disk_bytes, model)
         if verdict.fits is not False:
             return layout, tuple(f"layout {v.layout} does not fit this node: {v.short[0].text}" for v in refused)
         refused.append(verdict)
@@ -228,5 +228,9 @@ def fit_disk(mounts: Sequence[Mount], missing_bytes: int) -> FitLine:
         return FitLine("disk", None, missing_bytes, None, "free disk space of the state folder could not be read")
     if state.read_only:
         return FitLine("disk", False, missing_bytes, 0, f"{state.mount_point} is mounted read-only")
-    text = f"{gb(missing_bytes)} still to fetch, {gb(state.free_bytes)} free on {state.mount_point}"
+    text = f"{_disk(missing_bytes)} still to fetch, {_disk(state.free_bytes)} free on {state.mount_point}"
     return FitLine("disk", state.free_bytes >= missing_bytes, missing_bytes, state.free_bytes, text)
+
+
+def _disk(size_bytes: int) -> str:
+    return gb(size_bytes) if size_bytes >= 10**9 else f"{size_bytes / 1e6:.1f} MB".replace(".0 MB", " MB")

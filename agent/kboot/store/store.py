@@ -12,6 +12,7 @@ from pathlib import Path
 from kboot.checkpoint import FileState, Listing, LocalFile, RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.events import Emit, Event, Notice
+from kboot.host.blocks import taken_bytes
 from kboot.host.clock import unix_s
 from kboot.host.files import (
     Identity,
@@ -150,15 +151,23 @@ class Store:
             return self._not_here(repo, file, blob, exc)
         if found.size_bytes != file.size_bytes:
             why = f"its size is {found.size_bytes}, listed is {file.size_bytes}"
-            return LocalFile(file, "damaged", found.size_bytes, why=why)
-        return LocalFile(file, *_judge(found, row))
+            return self._with_reserved(repo, LocalFile(file, "damaged", found.size_bytes, why=why))
+        return self._with_reserved(repo, LocalFile(file, *_judge(found, row)))
 
     def _not_here(self, repo: str, file: RemoteFile, blob: Path, exc: OSError) -> LocalFile:
         if exc.errno not in (errno.ENOENT, errno.ELOOP):
             return LocalFile(file, "absent", 0, why=f"cannot be looked at: {exc.strerror}")
         if have := have_bytes(self.part_path(repo, file.blob_id), file):
-            return LocalFile(file, "partial", have)
-        return LocalFile(file, "absent", 0, why="its link leads to nothing" if blob.is_symlink() else "")
+            return self._with_reserved(repo, LocalFile(file, "partial", have))
+        why = "its link leads to nothing" if blob.is_symlink() else ""
+        return self._with_reserved(repo, LocalFile(file, "absent", 0, why=why))
+
+    def _with_reserved(self, repo: str, local: LocalFile) -> LocalFile:
+        """Add what the disk gave to its partial: a killed fetch leaves blocks behind that nothing was written to."""
+        if local.state not in ("absent", "partial", "damaged"):
+            return local
+        taken = taken_bytes(self.part_path(repo, local.file.blob_id))
+        return replace(local, reserved_bytes=taken) if taken else local
 
     # -- what becomes known
 
