@@ -278,6 +278,7 @@ def node_factors(facts: NodeFacts, engine: str) -> Mapping[str, str]:
         "engine": engine,
         "engine_version": facts.engine.version or "none",
         **{f"package.{name}": v for name, v in sorted(facts.engine.packages.items())},
+        **{f"build.{name}": v for name, v in sorted(facts.engine.builds.items())},
     }
 
 

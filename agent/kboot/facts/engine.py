@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from kboot import __version__
+from kboot.facts.engine_build import builds
 from kboot.facts.programs import path_folders
 from kboot.facts.reader import Reader
 from kboot.facts.types import EngineFacts, Gap
@@ -69,7 +70,7 @@ def _find(reader: Reader, name: str, interpreter: str | None) -> EngineFacts | N
             if name in packages:
                 version = _version(reader, site, name, packages[name])
                 told = {p: v for p, v in packages.items() if p.startswith(_TOLD)}
-                return EngineFacts(name, version, python, {**told, name: version})
+                return EngineFacts(name, version, python, {**told, name: version}, builds(reader, site))
     return None
 
 

@@ -36,10 +36,10 @@ class Reader:
             self.gap(fact, path, exc)
             return None
 
-    def optional(self, path: str) -> str | None:
+    def optional(self, path: str, limit_bytes: int = 1 << 20) -> str | None:
         """Return a file's text; None without a Gap, for files that many machines do not have."""
         try:
-            return self.host.read_text(path)
+            return self.host.read_text(path, limit_bytes)
         except OSError:
             return None
 

@@ -231,12 +231,16 @@ class LimitFacts:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """The installed engine, found without importing it. version None: not installed."""
+    """The installed engine, found without importing it. version None: not installed.
+
+    builds: package → digest of the files it installed, of those that make kernels.
+    """
 
     name: str
     version: str | None
     interpreter: str | None
     packages: Mapping[str, str]
+    builds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,5 +41,7 @@ def differing(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[tuple[str
 
 def misfits(archived: Mapping[str, str], here: Mapping[str, str]) -> tuple[str, ...]:
     """Return why an archive's caches may not be used here, a phrase for each factor; what only it has is not judged."""
-    names = [name for name, _, _ in differing(archived, here) if name in here or name.startswith("package.")]
+    names = [
+        name for name, _, _ in differing(archived, here) if name in here or name.startswith(("package.", "build."))
+    ]
     return tuple(f"{n} is {archived.get(n) or 'absent'} in it, {here.get(n) or 'absent'} here" for n in names)

@@ -62,7 +62,7 @@ def causes_between(old: CacheManifest, new: CacheManifest) -> tuple[tuple[Cause,
 
 def _key_causes(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Cause]:
     for name, before, after in _changed(old, new):
-        package = name.removeprefix("package.")
+        package = name.removeprefix("package.").removeprefix("build.")
         if package != name:
             says = f"{package} is part of what kernels are built from; bake or seed the caches with the image"
             yield Cause(name, before, after, ALL, "no", says)

@@ -186,4 +186,4 @@ def _engine_cause(name: str, old: str, new: str, boot: CacheManifest, against: C
 
 
 def _packages(manifest: CacheManifest) -> dict[str, str]:
-    return {n: v for n, v in manifest.factors.items() if n.startswith("package.") or n == "engine_version"}
+    return {n: v for n, v in manifest.factors.items() if n.startswith(("package.", "build.")) or n == "engine_version"}
