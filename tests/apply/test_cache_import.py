@@ -235,3 +235,30 @@ def test_an_export_killed_at_any_step_leaves_the_old_archive_or_the_new_one(tmp_
 
     assert not killed
     assert new.read_bytes() == target.read_bytes()
+
+
+def test_two_at_once_give_one_cache(tmp_path: Path) -> None:
+    """Two nodes' daemons on one disk, or a boot and a person: one takes it in, the other finds it there."""
+    data = archive(cache_files(), kboot_version="1")
+
+    def try_it() -> None:
+        try:
+            take(data, tmp_path)
+        except ActionFailed as exc:
+            os._exit(3 if exc.code == "cache-exists" else 4)
+
+    pids = []
+    for _ in range(2):
+        if not (pid := os.fork()):
+            status = 1
+            try:
+                try_it()
+                status = 0
+            finally:
+                os._exit(status)
+        pids.append(pid)
+    statuses = sorted(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids)
+
+    assert [0, 3] == statuses
+    assert [KEY] == left(tmp_path)
+    assert cache_files().keys() == content(tmp_path / KEY).keys()
