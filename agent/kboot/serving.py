@@ -67,6 +67,7 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
             serving.ask.probe,
             on_start=lambda pid: watch.begin(Tree(pid)),
             usual=usual_phases(load_reports(serving.paths, _KEPT_BOOTS), serving.plan.profile),
+            stop_timeout_s=serving.ask.stop_timeout_s,
         )
     except KbootError as exc:
         watch.end()

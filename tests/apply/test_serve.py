@@ -85,12 +85,22 @@ class Starter:
         self.stop = threading.Event()
         self.running: list[RunningEngine] = []
         self.usual: dict[str, Usual] = {}
+        self.stop_timeout_s = 30.0
 
     def start(self, found: Launch, argv: tuple[str, ...], probe: str = "health") -> RunningEngine:
         """Start and wait."""
         action = StartEngine(found, "asked")
         emit, usual = self.events.append, self.usual
-        engine = start_engine(action, self.paths, emit, self.stop, argv, probe, usual=usual)  # type: ignore[arg-type]
+        engine = start_engine(
+            action,
+            self.paths,
+            emit,
+            self.stop,
+            argv,
+            probe,  # type: ignore[arg-type]
+            usual=usual,
+            stop_timeout_s=self.stop_timeout_s,
+        )
         self.running.append(engine)
         return engine
 
@@ -265,6 +275,25 @@ class TestNotReady:
 
         assert "interrupted" == error.code
         assert gone(int(log.read_text()))
+
+    def test_the_profiles_stop_timeout_holds_before_it_answers(self, starter: Starter) -> None:
+        """One that is slow to obey SIGTERM while it starts is killed after the seconds given, not after half a minute."""
+        starter.stop_timeout_s = 0.2
+        argv = script("""
+            import os, signal, time
+            def linger(*_):
+                time.sleep(20)
+                print("ended by itself", flush=True)
+                os._exit(0)
+            signal.signal(signal.SIGTERM, linger)
+            print(os.getpid(), flush=True)
+            time.sleep(600)
+        """)
+        starter.fails(launch(free_port(), ready_timeout_s=2), argv)
+        said = starter.paths.engine_log.read_text().splitlines()
+
+        assert 1 == len(said)
+        assert gone(int(said[0]))
 
     def test_another_model_answers(self, starter: Starter) -> None:
         """A healthy server with another model is not the engine that was asked for."""

@@ -231,6 +231,43 @@ class TestSpawn:
 
         until(lambda: gone(engine))
 
+    @pytest.mark.parametrize("obeys", [True, False])
+    def test_nothing_behind_a_wrapper_outlives_a_killed_parent(self, tmp_path: Path, obeys: bool) -> None:
+        """SIGKILL of kboot ends what a shell has started too, in another session and deaf to SIGTERM as well."""
+        log = tmp_path / "log"
+        deaf = "" if obeys else "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+        worker = tmp_path / "worker.py"
+        worker.write_text(f"import os, signal, time\n{deaf}\nprint(os.getpid(), flush=True)\ntime.sleep(600)\n")
+        wrapper = ["/bin/sh", "-c", f"setsid {PYTHON} {worker} & {PYTHON} {worker}; true"]
+        parent = subprocess.Popen(
+            program(f"""
+                import time
+                from pathlib import Path
+                from kboot.host.processes import spawn
+                child = spawn({wrapper!r}, {{}}, Path({str(log)!r}), stop_timeout_s={30.0 if obeys else 0.5})
+                time.sleep(600)
+            """)
+        )
+        workers = pids_in(log, 2)
+        assert [False, False] == [gone(pid) for pid in workers]
+
+        parent.kill()
+        parent.wait(30)
+
+        until(lambda: all(gone(pid) for pid in workers))
+
+    def test_a_keeper_ends_with_the_program_it_keeps(self, tmp_path: Path) -> None:
+        """After stop_tree neither the program nor its keeper is left, and nothing it did not start was ended."""
+        bystander = subprocess.Popen(program("import time; time.sleep(600)"), start_new_session=True)
+        child = spawn(program("import time; time.sleep(600)"), {}, tmp_path / "log")
+        mark = psutil.Process(child.pid).environ()["KBOOT_ENGINE_MARK"]
+        stop_tree(child, 30)
+
+        until(lambda: not [p for p in psutil.Process().children() if mark in p.cmdline()])
+        assert bystander.poll() is None
+        bystander.kill()
+        bystander.wait(30)
+
     def test_a_program_that_cannot_start_is_one_clear_error(self, tmp_path: Path) -> None:
         """The path is named before anything runs."""
         with pytest.raises(ActionFailed, match="cannot start the program") as caught:

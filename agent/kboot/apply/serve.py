@@ -36,7 +36,6 @@ _LOG_LIMIT_BYTES = 64 << 20
 _READ_BYTES = 1 << 20
 _LINE_BYTES = 64 << 10
 _LAST_LINES = 5
-_STOP_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +149,13 @@ def start_engine(
     probe: Probe = "health",
     on_start: Callable[[int], None] | None = None,
     usual: Mapping[str, Usual] | None = None,
+    stop_timeout_s: float = 30.0,
 ) -> RunningEngine:
     """Start the engine and return when it answers; nothing of it is left running when this raises.
 
     exec_argv: `kboot exec` as this kboot is run; argv[0] absolute. probe: what counts as an answer. on_start: told the
     process id, which is its session's too, as soon as there is one. usual: what its phases took in earlier boots; one
-    that takes much longer is said once.
+    that takes much longer is said once. stop_timeout_s: between SIGTERM and SIGKILL, should it have to go.
 
     Raises:
         ActionFailed: its port is taken, or it cannot be started.
@@ -167,7 +167,8 @@ def start_engine(
     offset = _log_end(paths.engine_log)
     started_unix_s = unix_s()
     folders = {"KBOOT_STATE_DIR": paths.state, "KBOOT_RUNTIME_DIR": paths.runtime, "KBOOT_CONFIG_DIR": paths.config}
-    child = spawn(exec_argv, {name: str(path) for name, path in folders.items()}, paths.engine_log)
+    env = {name: str(path) for name, path in folders.items()}
+    child = spawn(exec_argv, env, paths.engine_log, stop_timeout_s=stop_timeout_s)
     reader = LogReader(engine(launch.engine), started_unix_s)
     starting = _Starting(
         launch, child, LogTail(paths.engine_log, reader, emit, offset), monotonic_s(), stop, usual or {}
@@ -178,7 +179,7 @@ def start_engine(
     try:
         answers = starting.until_ready(probe)
     except BaseException:
-        stop_tree(child, _STOP_S)
+        stop_tree(child, stop_timeout_s)
         raise
     ready_unix_s = unix_s()
     emit(Notice("engine.ready", f"{launch.engine} answers after {ready_unix_s - started_unix_s:.1f} s"))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import queue
+import secrets
 import selectors
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kboot.host import keeper
 from kboot.host.clock import monotonic_s, sleep_s
 from kboot.host.http import port_in_use
 from kboot.host.myself import become, handle_stop_signals, raise_nofile, set_affinity, set_memory_policy
@@ -29,6 +31,9 @@ __all__ = [
     "Finished",
     "become",
     "handle_stop_signals",
+    "is_of",
+    "is_of_an_engine",
+    "may_run",
     "port_in_use",
     "raise_nofile",
     "run",
@@ -41,6 +46,8 @@ __all__ = [
 OUTPUT_LIMIT_BYTES = 1 << 20
 
 _POLL_S = 0.05
+_STOP_S = 30.0
+_MARK = "KBOOT_ENGINE_MARK"  # tells the processes of one engine from all others, wherever they went
 _KILL_GRACE_S = 5.0  # a process gone after SIGKILL is only waiting for its parent or for a driver
 
 # Run by a fresh interpreter between fork and the program: preexec_fn is not safe in a process with threads.
@@ -98,6 +105,26 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
     return Finished(status, stdout, stderr, timed_out)
 
 
+class Rope:
+    """The end of a pipe that kboot alone holds: when it is let go, by a kill as well, the keeper ends the engine."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd: int | None = fd
+
+    def say(self, pid: int) -> None:
+        """Tell the keeper which process it is about; one that has ended keeps nothing."""
+        with suppress(OSError):
+            os.write(self._fd or -1, str(pid).encode())
+
+    def let_go(self) -> None:
+        """Close it, once."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    __del__ = let_go
+
+
 @dataclass(slots=True)
 class Child:
     """A program started by spawn(), leader of its own session."""
@@ -105,6 +132,7 @@ class Child:
     argv: tuple[str, ...]
     log_path: Path
     process: subprocess.Popen[bytes]
+    rope: Rope | None = None
 
     @property
     def pid(self) -> int:
@@ -120,10 +148,17 @@ class Child:
         return _wait(self.process, monotonic_s() + timeout_s)
 
 
-def spawn(argv: Sequence[str], env: Mapping[str, str], log_path: Path, die_with_parent: bool = True) -> Child:
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    log_path: Path,
+    die_with_parent: bool = True,
+    stop_timeout_s: float = _STOP_S,
+) -> Child:
     """Start a program in a session of its own, its output appended to a log file, its stdin closed.
 
-    env: set on top of this process's. die_with_parent: the kernel sends it SIGTERM when this process ends in any way.
+    env: set on top of this process's. die_with_parent: when this process ends in any way, the kernel sends the program
+    SIGTERM, and a keeper ends all that it started, with SIGKILL after `stop_timeout_s`.
 
     Raises:
         ActionFailed: it cannot be started, or the log cannot be written.
@@ -132,42 +167,49 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], log_path: Path, die_with_
         log_fd = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         with explained("start the program", argv[0]):
-            process = _popen(argv, env, log_fd, die_with_parent)
+            if not die_with_parent:
+                return Child(tuple(argv), log_path, _popen(argv, env, log_fd))
+            os.stat(argv[0])
+            process, rope = _kept(argv, env, log_fd, stop_timeout_s)
     finally:
         os.close(log_fd)
-    return Child(tuple(argv), log_path, process)
+    return Child(tuple(argv), log_path, process, rope)
 
 
-def _popen(argv: Sequence[str], env: Mapping[str, str], log_fd: int, die_with_parent: bool) -> subprocess.Popen[bytes]:
-    def start(command: list[str]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log_fd,
-            stderr=log_fd,
-            env={**os.environ, **env},
-            start_new_session=True,
-        )
+def _popen(argv: Sequence[str], env: Mapping[str, str], log_fd: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=log_fd,
+        stderr=log_fd,
+        env={**os.environ, **env},
+        start_new_session=True,
+    )
 
-    if not die_with_parent:
-        return start(list(argv))
-    os.stat(argv[0])
+
+def _kept(
+    argv: Sequence[str], env: Mapping[str, str], log_fd: int, stop_timeout_s: float
+) -> tuple[subprocess.Popen[bytes], Rope]:
+    """Start a keeper, then the program, in a thread that lives as long as both.
+
+    The kernel watches the thread that forks, not the process.
+    """
+    started: queue.SimpleQueue[tuple[subprocess.Popen[bytes], Rope] | OSError] = queue.SimpleQueue()
+    mark = secrets.token_hex(16)
     command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *argv]
-    # The kernel watches the thread that forks, not the process: this one lives as long as the program.
-    return _in_keeper_thread(lambda: start(command))
-
-
-def _in_keeper_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    started: queue.SimpleQueue[subprocess.Popen[bytes] | OSError] = queue.SimpleQueue()
 
     def keep() -> None:
         try:
-            process = start()
+            watcher, rope = _start_keeper(mark, stop_timeout_s)
+            process = _popen(command, {**env, _MARK: mark}, log_fd)
         except OSError as exc:
             started.put(exc)
             return
-        started.put(process)
+        rope.say(process.pid)
+        started.put((process, rope))
         process.wait()
+        del rope  # the Child holds it on: what the program has left is not gone yet
+        watcher.wait()
 
     threading.Thread(target=keep, name="keeper", daemon=True).start()
     result = started.get()
@@ -176,12 +218,54 @@ def _in_keeper_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subproces
     return result
 
 
+def _start_keeper(mark: str, stop_timeout_s: float) -> tuple[subprocess.Popen[bytes], Rope]:
+    read_fd, write_fd = os.pipe()
+    rope = Rope(write_fd)
+    try:
+        watcher = subprocess.Popen(
+            [sys.executable, "-I", "-S", keeper.__file__, mark, str(stop_timeout_s)],
+            stdin=read_fd,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+    finally:
+        os.close(read_fd)
+    return watcher, rope
+
+
+def may_run(path: str) -> bool:
+    """Return whether this user may run the program."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def is_of(child: Child, pids: Iterable[int]) -> bool:
+    """Return whether one of the processes is the program or one that it started."""
+    wanted = set(pids)
+    return child.pid in wanted or any(process.pid in wanted for process in _tree(child.pid))
+
+
+def is_of_an_engine(pid: int) -> bool:
+    """Return whether a kboot started the process, or what started it, as its engine."""
+    with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        return f"{_MARK}=".encode() in file.read()
+    return False
+
+
 def stop_tree(child: Child, timeout_s: float) -> bool:
     """End a program and all it started: SIGTERM, then SIGKILL at the deadline; return whether SIGTERM was enough.
 
     Its descendants are those of its session and those psutil finds below it, so that one which left the process
     group, or lost its parent, is found as well.
     """
+    obeyed = _stop_tree(child, timeout_s)
+    if child.rope is not None:
+        child.rope.let_go()
+    return obeyed
+
+
+def _stop_tree(child: Child, timeout_s: float) -> bool:
     tree = _tree(child.pid)  # before it dies, for then its children have another parent
     told: set[psutil.Process] = set()
     _signal_group(child.pid, signal.SIGTERM)
