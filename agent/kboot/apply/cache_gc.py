@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kboot.apply.cache_import import LOCK, sweep_imports
 from kboot.host.environs import pids_with
-from kboot.host.files import list_names, lock_file, remove_tree, rename
+from kboot.host.files import file_names, lock_file, remove_tree, rename
 from kboot.host.tree import read_tree
 from kboot.plan.cache_garbage import Aside
 from kboot.store.cache_files import QUARANTINE
@@ -60,19 +60,12 @@ def list_aside(cache: Path) -> tuple[Aside, ...]:
     """Return what lies in the quarantine."""
     top = cache / QUARANTINE
     found = []
-    for key in _names(top):
-        for name in _names(top / key):
+    for key in file_names(top):
+        for name in file_names(top / key):
             with suppress(OSError):
                 tree = read_tree(top / key / name)
                 found.append(Aside(f"{key}/{name}", tree.size_bytes, (top / key / name).stat().st_mtime))
     return tuple(found)
-
-
-def _names(folder: Path) -> tuple[str, ...]:
-    try:
-        return list_names(folder)
-    except OSError:
-        return ()
 
 
 def _remove(folder: Path, cache: Path) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import NoReturn
 
 import click
 
 from kboot.errors import ExitStatus, KbootError, UsageError
+from kboot.host.os_errors import explain_os_error
 from kboot.host.terminal import interrupt_on_sigterm, own_environ, silence_stdout, wants_colour
 
 _COMPLETE = "_KBOOT_COMPLETE"  # set by the shell code of `_KBOOT_COMPLETE=bash_source kboot`
+
+_NOT_A_BUG = frozenset({errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+"""What a machine may answer at any step, whether or not that step thought of it."""
 
 
 class Finished(Exception):
@@ -51,6 +56,10 @@ def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
     except BrokenPipeError:
         silence_stdout()
         return ExitStatus.DONE
+    except OSError as exc:
+        if exc.errno not in _NOT_A_BUG:
+            return _print_bug(exc, argv)
+        return _print_error(explain_os_error(exc, "go on", exc.filename or "a file it did not name"), argv)
     except Exception as exc:  # noqa: BLE001  (the edge: whatever is left is a bug, and is said to be one)
         return _print_bug(exc, argv)
     return ExitStatus.DONE

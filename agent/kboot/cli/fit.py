@@ -21,7 +21,7 @@ from kboot.cli.options import (
     profile_options,
     show,
 )
-from kboot.errors import ExitStatus, FactMissing, SourceError, UsageError
+from kboot.errors import ExitStatus, FactMissing, KbootError, SourceError, UsageError
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing
@@ -57,8 +57,8 @@ class Target:
     ),
     statuses=(
         (ExitStatus.DONE, "what was asked fits; without a question, something does"),
-        (ExitStatus.USAGE, "there is no such class of GPU, or no such model"),
-        (ExitStatus.PROFILE, "the profile or configuration is not valid"),
+        (ExitStatus.USAGE, "there is no such class of GPU, or no such folder"),
+        (ExitStatus.PROFILE, "there is no such profile, or it or the configuration is not valid"),
         (ExitStatus.FACT_MISSING, "the size of the weights is not known"),
         (ExitStatus.DOES_NOT_FIT, "it does not fit; the nearest arrangement that does is named"),
         (ExitStatus.SOURCE, "the repository's listing cannot be had"),
@@ -244,7 +244,11 @@ def _last_start_s(profile: str, node: Node) -> float | None:
     """Return how long the profile's last recorded boot took until the engine answered; None without one."""
     from kboot.report.saved import load_reports
 
-    for report in load_reports(node.paths, _KEPT_BOOTS):
+    try:
+        reports = load_reports(node.paths, _KEPT_BOOTS)
+    except KbootError:  # not ours to read: then nothing is known of earlier boots
+        return None
+    for report in reports:
         if report.profile == profile and report.ready_unix_s is not None:
             return report.ready_unix_s - report.started_unix_s
     return None

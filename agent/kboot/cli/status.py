@@ -87,7 +87,9 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
 
 def _ask_daemon(node: Node) -> Mapping[str, Any] | None:
     """Return the daemon's answer; None where none runs, or none answers."""
-    if not node.host.live or not node.paths.socket.exists():
+    from kboot.host.files import exists
+
+    if not node.host.live or not exists(node.paths.socket):
         return None
     from kboot.host.inbox import ask
 

@@ -50,7 +50,7 @@ def watch(
     quiet: nothing that moves, no lines about phases.
     """
     boot_id = own_boot_id(node)
-    history = phase_history(load_reports(node.paths, _HISTORY), profile)
+    history = _history_of(node, profile)
     with ExitStack() as stack:
         forwards: list[Emit] = []
         calms: list[Callable[[], None]] = []
@@ -100,6 +100,14 @@ def phase_history(reports: Sequence[BootReport], profile: str) -> History:
             if span.lane == "kboot":
                 lengths.setdefault(span.name, []).append(span.seconds)
     return History({name: percentile(sorted(each), 0.5) for name, each in lengths.items()}, len(boots))
+
+
+def _history_of(node: Node, profile: str) -> History:
+    """Return phase_history of this node; an estimate is not worth failing for where its records may not be read."""
+    try:
+        return phase_history(load_reports(node.paths, _HISTORY), profile)
+    except KbootError:
+        return phase_history((), profile)
 
 
 def own_boot_id(node: Node) -> str:

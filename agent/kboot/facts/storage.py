@@ -18,9 +18,11 @@ def collect_storage(host: Host, paths: Paths) -> tuple[tuple[Mount, ...], tuple[
     for role, path in roles:
         where = host.machine_path(path)
         line = mount_of(real_path(reader, where), mounts)
-        if line is None and mounts:
-            reader.gap(f"mounts.{role}", MOUNTINFO, f"no mount holds {where}")
         space = _space(reader, role, where)
+        if isinstance(space, PermissionError):  # what is mounted below, or a link there, cannot be seen
+            line, space = None, None
+        elif line is None and mounts:
+            reader.gap(f"mounts.{role}", MOUNTINFO, f"no mount holds {where}")
         found.append(
             Mount(
                 role=role,
@@ -37,9 +39,12 @@ def collect_storage(host: Host, paths: Paths) -> tuple[tuple[Mount, ...], tuple[
     return tuple(found), reader.gaps
 
 
-def _space(reader: Reader, role: str, path: str) -> DiskSpace | None:
+def _space(reader: Reader, role: str, path: str) -> DiskSpace | PermissionError | None:
     try:
         return reader.host.disk_space(path)
+    except PermissionError as exc:
+        reader.gap(f"mounts.{role}", path, exc)
+        return exc
     except OSError as exc:
         reader.gap(f"mounts.{role}.free_bytes", path, exc)
         return None

@@ -23,8 +23,10 @@ __all__ = [
     "FileLock",
     "Identity",
     "atomic_write",
+    "exists",
     "explain_os_error",
     "explained",
+    "file_names",
     "fs_uuid",
     "fsync_dir",
     "identity",
@@ -163,6 +165,29 @@ def list_names(path: Path) -> tuple[str, ...]:
         OSError: not a readable folder.
     """
     return tuple(sorted(name for name in os.listdir(path) if not _is_temp(name)))
+
+
+def file_names(folder: Path) -> tuple[str, ...]:
+    """Return the names in one of kboot's folders as list_names does; none where there is no such folder.
+
+    Raises:
+        KbootError: it may not be read, which is not the same as empty.
+    """
+    with explained("read the folder", folder):
+        try:
+            return list_names(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is a file or folder.
+
+    Raises:
+        KbootError: it cannot be told, a folder above may not be searched.
+    """
+    with explained("look for the file", path):
+        return path.exists()
 
 
 def sweep_temps(folder: Path, min_age_s: float) -> int:

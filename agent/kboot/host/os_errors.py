@@ -35,7 +35,7 @@ def explain_os_error(exc: OSError, doing: str, path: Path | str) -> KbootError:
                 "permission-denied",
                 f"cannot {doing}: user id {os.geteuid()} may not",
                 where=where,
-                hint=f"see who may: `namei -l {path}`; run as that user or change the owner",
+                hint=f"run with sudo or join group kboot; `namei -l {path}` shows who may",
             )
         case errno.EROFS:
             return ActionFailed(

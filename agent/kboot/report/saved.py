@@ -23,7 +23,7 @@ from kboot.errors import (
     UsageError,
     VerificationFailed,
 )
-from kboot.host.files import atomic_write, list_names, make_dirs, read_small, remove
+from kboot.host.files import atomic_write, explain_os_error, file_names, make_dirs, read_small, remove
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.report.document import document, plain
@@ -83,7 +83,11 @@ def save_report(report: BootReport, paths: Paths) -> Path:
 
 
 def load_reports(paths: Paths, limit: int) -> tuple[BootReport, ...]:
-    """Return the newest reports, newest first; files that are not reports are left out."""
+    """Return the newest reports, newest first; files that are not reports are left out.
+
+    Raises:
+        KbootError: they may not be read.
+    """
     found: list[BootReport] = []
     for name in _history(paths):
         if len(found) >= limit:
@@ -110,13 +114,21 @@ def clear_progress(paths: Paths) -> None:
 
 
 def read_progress(paths: Paths) -> RunningBoot | None:
-    """Return the boot that is running, or was when its process ended without a word."""
+    """Return the boot that is running, or was when its process ended without a word.
+
+    Raises:
+        KbootError: that may not be read.
+    """
     found = _load(_progress(paths))
     return found if isinstance(found, RunningBoot) else None
 
 
 def read_boot(paths: Paths) -> BootReport | None:
-    """Return the last boot of this kernel that ended; None when there is none, or nothing readable."""
+    """Return the last boot of this kernel that ended; None when there is none, or none that makes sense.
+
+    Raises:
+        KbootError: it may not be read.
+    """
     found = _load(paths.boot)
     return found if isinstance(found, BootReport) else None
 
@@ -178,6 +190,8 @@ def _load(path: Path) -> RunningBoot | BootReport | None:
             return report_from_json(doc)
         if doc["kind"] == "boot-progress":
             return RunningBoot(**{name: doc[name] for name in RunningBoot.__slots__})
+    except PermissionError as exc:
+        raise explain_os_error(exc, "read the boot's record", path) from exc
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return None
@@ -189,10 +203,7 @@ def _progress(paths: Paths) -> Path:
 
 def _history(paths: Paths) -> list[str]:
     """Return the names of kept reports, newest first."""
-    try:
-        return [name for name in reversed(list_names(paths.history)) if name.endswith(".json")]
-    except OSError:
-        return []
+    return [name for name in reversed(file_names(paths.history)) if name.endswith(".json")]
 
 
 def _name(report: BootReport) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kboot.errors import UsageError
-from kboot.host.files import atomic_write, list_names, make_dirs, read_small, remove
+from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
 from kboot.host.paths import Paths
 from kboot.report.cache_manifest import CacheManifest, manifest_document, manifest_from_json
 from kboot.report.document import dumps
@@ -71,10 +71,7 @@ def _folder(paths: Paths) -> Path:
 
 
 def _names(paths: Paths) -> list[str]:
-    try:
-        return [name for name in reversed(list_names(_folder(paths))) if name.endswith(".json")]
-    except OSError:
-        return []
+    return [name for name in reversed(file_names(_folder(paths))) if name.endswith(".json")]
 
 
 def _stamp(manifest: CacheManifest) -> str:

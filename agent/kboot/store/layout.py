@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from kboot.errors import KbootError, ProfileError, UsageError
-from kboot.host.files import identity, link_or_copy, list_names, make_dirs, replace_link
+from kboot.host.files import file_names, identity, link_or_copy, make_dirs, replace_link
 
 LinkKind = Literal["symlink", "link", "copy"]
 
@@ -89,12 +89,10 @@ def spelled_on_disk(hub: Path, repo: str) -> str | None:
 
     Raises:
         UsageError: two folders differ from the id in letter case only.
+        KbootError: the folder may not be read.
     """
     wanted = repo_folder(hub, repo).path.name
-    try:
-        found = [name for name in list_names(hub) if name.lower() == wanted.lower()]
-    except FileNotFoundError:
-        return None
+    found = [name for name in file_names(hub) if name.lower() == wanted.lower()]
     if wanted in found:
         return repo
     if len(found) > 1:

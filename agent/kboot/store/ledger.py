@@ -12,7 +12,7 @@ from typing import Literal, TypeVar, cast, get_args
 from kboot.errors import ActionFailed, KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
-from kboot.host.files import Identity, fs_uuid, make_dirs, rename
+from kboot.host.files import Identity, exists, fs_uuid, make_dirs, rename
 from kboot.store.verifier import NO_PREFIXES, RANGE_BYTES, Prefixes
 
 How = Literal[
@@ -139,7 +139,7 @@ class Ledger:
 
     def rows(self, repo: str) -> Mapping[str, Row]:
         """Return what is known of a repository's files, by name; nothing where there is no ledger yet."""
-        if not self.path.exists():
+        if not exists(self.path):
             return {}
         try:
             found = self._run(lambda db: db.execute(f"{_SELECT} WHERE repo = ?", (repo,)).fetchall())
@@ -150,7 +150,7 @@ class Ledger:
 
     def row(self, repo: str, name: str) -> Row | None:
         """Return what is known of one file."""
-        if not self.path.exists():
+        if not exists(self.path):
             return None
         query = f"{_SELECT} WHERE repo = ? AND name = ?"
         try:
@@ -171,7 +171,7 @@ class Ledger:
 
     def prefixes(self, name: str) -> Prefixes:
         """Return what is known of the beginnings of a content; nothing where the ledger cannot be read."""
-        if not self.path.exists():
+        if not exists(self.path):
             return NO_PREFIXES
         try:
             found = self._run(lambda db: _select_prefixes(db, name))

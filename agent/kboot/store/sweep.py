@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from kboot.host.clock import unix_s
-from kboot.host.files import list_names, remove
+from kboot.host.files import file_names, remove
 from kboot.host.open_files import may_be_open_elsewhere, open_in
 from kboot.store.journal import SUFFIX as JOURNAL_SUFFIX
 
@@ -25,11 +25,11 @@ def sweep(blobs: Path) -> int:
     That is: parts of huggingface_hub, which names them for one process; what hf_transfer had not finished; parts that
     were reserved and never got a byte; journals of parts that are blobs by now. What a process has open stays; where a
     holder could be out of sight, or may come back, so does what was written to in the last ten minutes.
+
+    Raises:
+        KbootError: the folder may not be read, or the disk says no.
     """
-    try:
-        names = list_names(blobs)
-    except FileNotFoundError:
-        return 0
+    names = file_names(blobs)
     for part in _ended(names):
         remove(blobs / (part + JOURNAL_SUFFIX))
     orphans = [name for name in names if _may_be_orphan(name)]

@@ -16,12 +16,20 @@ if TYPE_CHECKING:
 
 
 def find_folders(node: Node) -> tuple[CacheFolder, ...]:
-    """Return the cache folders of this node, by key."""
+    """Return the cache folders of this node, by key.
+
+    Raises:
+        KbootError: they may not be read.
+    """
     from kboot.facts.caches import collect_caches
+    from kboot.host.files import exists, file_names
     from kboot.host.tree import read_tree
     from kboot.plan.cache_garbage import CacheFolder
     from kboot.report.saved import KEPT_BOOTS, load_reports
+    from kboot.store.cache_files import FACTORS
 
+    for name in file_names(node.paths.cache):  # facts leave out what may not be read
+        exists(node.paths.cache / name / FACTORS)
     facts, _ = collect_caches(node.host, node.paths)
     used = last_use(load_reports(node.paths, KEPT_BOOTS))
     found = []
