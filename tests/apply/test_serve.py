@@ -20,6 +20,7 @@ from kboot.engines.types import Launch
 from kboot.errors import ActionFailed, NotReady
 from kboot.events import EngineLine, Event, Notice
 from kboot.host.paths import Paths
+from kboot.host.processes import Child, spawn, stop_tree
 from kboot.plan.types import StartEngine
 from kboot.report.usual import Usual
 
@@ -277,7 +278,7 @@ class TestNotReady:
         assert gone(int(log.read_text()))
 
     def test_the_profiles_stop_timeout_holds_before_it_answers(self, starter: Starter) -> None:
-        """One that is slow to obey SIGTERM while it starts is killed after the seconds given, not after half a minute."""
+        """One that is slow to obey SIGTERM while it starts is killed after the seconds given."""
         starter.stop_timeout_s = 0.2
         argv = script("""
             import os, signal, time
@@ -309,6 +310,29 @@ class TestNotReady:
         error = starter.fails(launch(port), argv, "completion")
 
         assert ("engine-refuses-completion", True) == (error.code, "with 404" in error.message)
+
+    def test_another_engine_answers_on_its_port(self, starter: Starter) -> None:
+        """Two that found the port free: the one whose engine does not hold it is not ready, and names the holder."""
+        port = free_port()
+        answers = script(SERVER % {"name": NAME, "status": 200, "port": port})
+        log = starter.paths.engine_log.with_name("other.log")
+        log.parent.mkdir(parents=True)
+        others: list[Child] = []
+
+        def begin(_pid: int) -> None:
+            others.append(spawn(answers, {}, log))
+
+        argv = script("import os, time; print(os.getpid(), flush=True); time.sleep(600)")
+        action = StartEngine(launch(port), "asked")
+        try:
+            with pytest.raises(ActionFailed) as caught:
+                start_engine(action, starter.paths, starter.events.append, starter.stop, argv, on_start=begin)
+        finally:
+            stop_tree(others[0], 30)
+
+        assert "port-in-use" == caught.value.code
+        assert f"held by pid {others[0].pid} " in caught.value.message
+        assert "engine.ready" not in [e.event for e in starter.events if isinstance(e, Notice)]
 
     def test_the_port_is_taken(self, starter: Starter) -> None:
         """Nothing is started; the holder's pid is named."""

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from kboot.errors import ActionFailed
+from kboot.host.listeners import listeners
 from kboot.host.processes import (
     OUTPUT_LIMIT_BYTES,
     Child,
@@ -461,6 +462,27 @@ class TestPort:
 
         assert why is not None
         assert f"held by pid {os.getpid()} " in why
+
+    def test_the_one_to_stop_is_named_not_its_worker(self, tmp_path: Path, children: list[Child]) -> None:
+        """A front end whose workers have its socket too is the holder."""
+        log = tmp_path / "log"
+        child = spawn(
+            program("""
+                import os, socket, subprocess, sys, time
+                server = socket.create_server(("127.0.0.1", 0))
+                sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+                worker = subprocess.Popen(sleep, pass_fds=[server.fileno()])
+                print(os.getpid(), worker.pid, server.getsockname()[1], flush=True)
+                time.sleep(600)
+            """),
+            {},
+            log,
+        )
+        children.append(child)
+        front, worker, port = pids_in(log, 3)
+
+        assert (front, worker) == listeners(port)
+        assert f"held by pid {front} " in (port_in_use("127.0.0.1", port) or "")
 
     def test_an_address_of_another_machine_is_a_reason(self) -> None:
         """192.0.2.1 (TEST-NET) is not ours to listen on."""

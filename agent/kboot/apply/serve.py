@@ -20,9 +20,10 @@ from kboot.errors import ActionFailed, NotReady
 from kboot.events import Emit, EngineLine, Notice
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.files import make_dirs, rename
-from kboot.host.http import Answer, ask
+from kboot.host.http import Answer, ask, held_by
+from kboot.host.listeners import listeners
 from kboot.host.paths import Paths
-from kboot.host.processes import Child, port_in_use, spawn, stop_tree
+from kboot.host.processes import Child, is_of, is_of_an_engine, port_in_use, spawn, stop_tree
 from kboot.plan.types import StartEngine
 from kboot.report.types import Span
 from kboot.report.usual import Usual, is_slow, standing_words
@@ -193,12 +194,16 @@ def _require_port(launch: Launch) -> None:
     host, port = parts.hostname or "", parts.port or 80
     why = port_in_use(host, port)
     if why is not None:
-        raise ActionFailed(
-            "port-in-use",
-            f"the engine cannot listen on port {port}: {why}",
-            where=(launch.health_url,),
-            hint="stop what holds it, or choose another port (serve.port of the profile)",
-        )
+        raise _port_in_use(launch.health_url, port, why)
+
+
+def _port_in_use(url: str, port: int, why: str) -> ActionFailed:
+    return ActionFailed(
+        "port-in-use",
+        f"the engine cannot listen on port {port}: {why}",
+        where=(url,),
+        hint="stop what holds it, or choose another port (serve.port of the profile)",
+    )
 
 
 def _log_end(log: Path) -> int:
@@ -239,8 +244,19 @@ class _Starting:
                 if self._last_phase_begun():
                     return None
             elif (answer := ask(url, _ASK_S)).ok:
+                self._require_own(url)
                 return answer.status
             self.stop.wait(_POLL_S)
+
+    def _require_own(self, url: str) -> None:
+        """Raise when another process has answered: two engines may have found the port free at the same time."""
+        port = urlsplit(url).port or 80
+        pids = listeners(port)
+        if not pids or is_of(self.child, pids):
+            return
+        # A command may have a container runtime start its server, which is nobody's child here.
+        if self.launch.engine != "command" or any(is_of_an_engine(pid) for pid in pids):
+            raise _port_in_use(url, port, held_by(pids[0]))
 
     def _last_phase_begun(self) -> bool:
         """A rank without HTTP is ready when its log reaches what comes after loading and warm-up."""

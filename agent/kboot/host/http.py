@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from kboot.host.listeners import is_listened, listeners
+
 _BODY_LIMIT_BYTES = 1 << 20
 
 
@@ -74,16 +76,13 @@ def port_in_use(host: str, port: int) -> str | None:
 
 
 def _holder(port: int) -> str | None:
-    import psutil
-
-    with suppress(psutil.Error, OSError):
-        for found in psutil.net_connections("tcp"):
-            if found.status == psutil.CONN_LISTEN and found.laddr and found.laddr.port == port:
-                return _name(found.pid) if found.pid else "held by a process of another user"
-    return None
+    if pids := listeners(port):
+        return held_by(pids[0])
+    return "held by a process of another user" if is_listened(port) else None
 
 
-def _name(pid: int) -> str:
+def held_by(pid: int) -> str:
+    """Return words for a process that has a port."""
     import psutil
 
     with suppress(psutil.Error):
