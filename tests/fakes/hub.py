@@ -79,6 +79,11 @@ class Chunked:
     """Send the body in chunks, without a length."""
 
 
+@dataclass(frozen=True)
+class Trickle:
+    """Answer a question for revision or tree with white space, a byte at a time, without an end."""
+
+
 Fault = Cut | Stall | Slow | Flip | Status | Headers | Whole | Chunked
 
 
@@ -123,7 +128,7 @@ class FakeHub:
         self.rate_bytes_s = rate_bytes_s
         self.page = page
         self.requests: list[Request] = []
-        self.api_status: list[Status] = []  # answers to the next questions for revision or tree
+        self.api_status: list[Status | Trickle] = []  # answers to the next questions for revision or tree
         self.every_file: Fault | None = None
         self.without_lfs_hashes = False
         self.signature = "first"  # what a link must carry now
@@ -242,6 +247,8 @@ class _Handler(BaseHTTPRequestHandler):
         hub = self.hub
         if hub.api_status:
             fault = hub.api_status.pop(0)
+            if isinstance(fault, Trickle):
+                return self._trickle()
             return self._reply(fault.code, fault.headers, fault.text.encode())
         found = re.fullmatch(r"/api/models/([^/]+/[^/]+)/(revision|tree)/(.+)", path)
         if not found or found[1].lower() != hub.repo.lower():
@@ -330,6 +337,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.hub.released.wait(60)
         if isinstance(fault, (Cut, Stall)):
             self.close_connection = True
+
+    def _trickle(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(1 << 30))
+        self.end_headers()
+        while not self.hub.released.wait(0.05):
+            self.wfile.write(b" ")
+            self.wfile.flush()
 
     def _json(self, value: object, headers: Mapping[str, str] = {}) -> None:
         self._reply(200, {"Content-Type": "application/json", **headers}, json.dumps(value).encode())

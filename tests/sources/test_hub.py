@@ -125,7 +125,9 @@ def test_offline_means_offline() -> None:
     assert [] == hub.requests
 
 
-@pytest.mark.parametrize("location", ["", "http://127.0.0.1:1/x", "/loop"])
+@pytest.mark.parametrize(
+    "location", ["", "http://127.0.0.1:1/x", "/loop", "http://[::1", "http://127.0.0.1:99999/x", "file:///x"]
+)
 def test_redirects_end(location: str) -> None:
     """A redirect to nowhere, or in a circle, is an error after a bounded number of hops."""
     with FakeHub(FILES) as hub:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from fakes.checkpoints import remote
-from fakes.hub import COMMIT, REPO, TLS, FakeHub, Status
+from fakes.hub import COMMIT, REPO, TLS, FakeHub, Status, Trickle
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
 from kboot.sources.hub_listing import ListingAsk, list_once, to_files
@@ -217,3 +218,95 @@ def test_a_file_listed_twice_is_refused() -> None:
     """One path, two contents: neither is believed."""
     with pytest.raises(SourceError):
         to_files([Entry("a", 1), Entry("a", 2)])
+
+
+TREE = f"/api/models/{REPO}/tree/{COMMIT}"
+
+
+def test_the_token_goes_to_no_other_server_for_a_page() -> None:
+    """A next page on another origin is refused, and that origin is not even asked."""
+    with FakeHub(FILES, token="hf_rightright") as hub:
+        hub.api_status = [REVISION, Status(200, {"Link": f'<{hub.cdn_url}{TREE}?cursor=1>; rel="next"'}, "[]")]
+        error = refused(hub, token="hf_rightright")
+
+    assert ("listing-not-valid", False) == (error.code, error.retry)
+    assert ["hub", "hub"] == [r.origin for r in hub.requests]
+
+
+def test_the_token_goes_to_no_other_server_by_redirect() -> None:
+    """A listing may be redirected, without the token."""
+    with FakeHub(FILES, token="hf_rightright") as hub:
+        hub.api_status = [REVISION, Status(307, {"Location": f"{hub.cdn_url}{TREE}"})]
+        refused(hub, token="hf_rightright")
+
+    (elsewhere,) = [r for r in hub.requests if r.origin == "cdn"]
+    assert "authorization" not in elsewhere.headers
+
+
+def test_a_page_that_leads_to_itself_is_refused() -> None:
+    """The second time an address is named, the listing is over."""
+    with FakeHub(FILES) as hub:
+        page = Status(200, {"Link": f'<{hub.url}{TREE}?cursor=7>; rel="next"'}, "[]")
+        hub.api_status = [REVISION, page, page, page, page]
+        error = refused(hub)
+
+    assert "listing-not-valid" == error.code and "twice" in error.message
+    assert 3 == len(hub.requests)
+
+
+@pytest.mark.parametrize("before", [(), (REVISION,)])
+def test_a_listing_that_never_ends_is_left(before: tuple[Status, ...]) -> None:
+    """A byte now and then is no silence: there is a time for the whole listing, for revision and tree alike."""
+    with FakeHub(FILES) as hub:
+        hub.api_status = [*before, Trickle()]
+        with pytest.raises(SourceError) as caught:
+            list_once(replace(ask_of(hub), seconds=0.5))
+
+    assert ("source-silent", False) == (caught.value.code, caught.value.retry)
+
+
+def test_a_listing_is_left_when_kboot_is_told_to_stop() -> None:
+    """Although the Hub still sends."""
+    with FakeHub(FILES) as hub:
+        hub.api_status = [Trickle()]
+        ask = ask_of(hub)
+        threading.Timer(0.2, ask.stop.set).start()
+        with pytest.raises(SourceError) as caught:
+            list_once(ask)
+
+    assert "interrupted" == caught.value.code
+
+
+def test_a_listing_larger_than_any_is_refused() -> None:
+    """Its bytes are counted as they come, over all pages."""
+    with FakeHub(FILES, page=1) as hub:
+        enough = list_once(replace(ask_of(hub), size_bytes=2000))
+        with pytest.raises(SourceError) as caught:
+            list_once(replace(ask_of(hub), size_bytes=500))
+
+    assert 3 == len(enough.files)
+    assert "listing-not-valid" == caught.value.code and "larger than 500 bytes" in caught.value.message
+
+
+@pytest.mark.parametrize("before", [(), (REVISION,)])
+def test_json_without_a_bottom_is_no_listing(before: tuple[Status, ...]) -> None:
+    """200,000 brackets are told as what they are."""
+    with FakeHub(FILES) as hub:
+        hub.api_status = [*before, Status(200, {}, "[" * 200_000)]
+        assert "listing-not-valid" == refused(hub).code
+
+
+@pytest.mark.parametrize("path", ["x" * 251 + ".json", "\u00fc" * 128, "a.txt/inner.json", "a.txt/b/c.json"])
+def test_paths_that_cannot_be_linked_are_refused(path: str) -> None:
+    """Before the first byte: a name longer than 255 bytes, or a file that is also a folder."""
+    with pytest.raises(SourceError) as caught:
+        to_files([Entry("a.txt", 3), Entry(path, 3)])
+
+    assert "listing-not-valid" == caught.value.code
+
+
+def test_the_longest_name_is_taken() -> None:
+    """255 bytes are a name; folders may hold files of like names."""
+    paths = ["a.txt", "a.txt2/b", "x" * 255]
+
+    assert paths == [file.path for file in to_files([Entry(path, 3) for path in paths])]

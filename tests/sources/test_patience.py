@@ -1,10 +1,13 @@
+import threading
+
 import pytest
 
 from kboot.errors import SourceError
 from kboot.sources.patience import Patience, back_off_s, not_yet_s
 from kboot.sources.types import NotYet, RateLimited
 
-BROKEN = SourceError("source-failing", "503", retry=True)
+BROKEN = SourceError("connection-cut", "closed", retry=True)
+FAILING = SourceError("source-failing", "503", retry=True)
 FINAL = SourceError("auth", "401")
 NO_NAME = NotYet("name-not-resolved", "no answer", retry=True)
 
@@ -75,3 +78,23 @@ def test_back_off_grows_and_ends() -> None:
     """Doubling up to eight seconds, spread over half of it."""
     assert [0.25, 0.5, 1.0] == [back_off_s(n, 0.0) for n in (1, 2, 3)]
     assert 8.0 >= back_off_s(50, 0.999)
+
+
+def test_a_server_out_of_order_gets_the_time_of_a_restart() -> None:
+    """5xx is asked again for 20 to 30 seconds in all, and then told."""
+    waits = Waits()
+    with pytest.raises(SourceError) as caught:
+        for _ in range(20):
+            waits.patience.wait_or_raise(FAILING)
+
+    assert FAILING is caught.value
+    assert 20.0 <= sum(waits.slept) <= 30.0
+
+
+def test_a_wait_ends_when_kboot_is_told_to_stop() -> None:
+    """The wait for a rate limit of minutes is left with the error that it waited for."""
+    limited = RateLimited("rate-limited", "429", retry_after_s=250.0)
+    stop = threading.Event()
+    threading.Timer(0.05, stop.set).start()
+    with pytest.raises(RateLimited):
+        Patience().wait_or_raise(limited, stop)

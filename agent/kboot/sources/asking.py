@@ -10,7 +10,7 @@ from kboot.errors import SourceError
 from kboot.sources.framing import range_header
 from kboot.sources.http import Answer, Client
 from kboot.sources.proxies import Origin, origin_of
-from kboot.sources.secrets import without_query
+from kboot.sources.secrets import mask, without_query
 from kboot.sources.types import Body
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -43,10 +43,22 @@ def follow(
             return answer
         location = answer.headers.get("location", "")
         answer.text()
-        url = urljoin(url, location)
-        if not location or (origin.scheme == "https" and origin_of(url).scheme == "http"):
+        if not location or (led := _joined(url, location)) is None:
+            raise SourceError("redirect-not-valid", f"{origin.address} redirects to {mask(location[:200])!r}")
+        url = led
+        if origin.scheme == "https" and origin_of(url).scheme == "http":
             raise SourceError("redirect-not-valid", f"{origin.address} redirects to {without_query(url)!r}")
     raise SourceError("redirect-not-valid", f"{first.address} redirects more than {_HOPS} times")
+
+
+def _joined(url: str, location: str) -> str | None:
+    """Return where a redirect leads; None where that is no http or https URL."""
+    try:
+        led = urljoin(url, location)
+        origin_of(led)
+    except (ValueError, SourceError):
+        return None
+    return led
 
 
 def check_small(file: RemoteFile, limit_bytes: int) -> None:

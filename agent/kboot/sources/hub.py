@@ -51,6 +51,7 @@ class Hub:
         self._client = client
         self._timeouts_s = timeouts_s
         self._new_patience = new_patience
+        self._stop = threading.Event()
         self._links: dict[str, str] = {}  # resolve URL → where it led last, on another origin
         self._links_lock = threading.Lock()
 
@@ -60,13 +61,13 @@ class Hub:
             message = "HF_HUB_OFFLINE is set, so the Hub may not be asked"
             raise SourceError("offline-mode", message, hint="unset HF_HUB_OFFLINE")
         asked = Asked(self._origin.address, repo, revision, token=self._token.origin)
-        ask = ListingAsk(self.endpoint, self._token.value, asked, self._env, *self._timeouts_s)
+        ask = ListingAsk(self.endpoint, self._token.value, asked, self._env, *self._timeouts_s, self._stop)
         patience = self._new_patience()
         while True:
             try:
                 return list_once(ask)
             except SourceError as exc:
-                patience.wait_or_raise(exc)
+                patience.wait_or_raise(exc, self._stop)
 
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
@@ -76,7 +77,7 @@ class Hub:
             try:
                 return read_whole(self.open(repo, commit, file, 0), file)
             except SourceError as exc:
-                patience.wait_or_raise(exc)
+                patience.wait_or_raise(exc, self._stop)
 
     def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> HttpBody:
         """Ask for bytes [start, end). A link that has expired is asked for again, once. See Source."""
@@ -107,6 +108,7 @@ class Hub:
 
     def interrupt(self) -> None:
         """End every open body and refuse new ones. See Source."""
+        self._stop.set()
         self._client.interrupt()
 
     def close(self) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
 from kboot.host.clock import unix_s
 from kboot.sources.failures import explain_network
+from kboot.sources.listing_bounds import LISTING_BYTES, LISTING_S, Bounds, answer_or_leave
 from kboot.sources.refusals import Asked, is_commit, refusal
 from kboot.sources.secrets import mask
 from kboot.sources.tls import tls_context
@@ -35,7 +37,10 @@ class _Answered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ListingAsk:
-    """endpoint: without a slash at its end. token: empty = none is sent. asked: for messages."""
+    """endpoint: without a slash at its end. token: empty = none is sent. asked: for messages. stop: set = leave it.
+
+    seconds, size_bytes: of all its pages.
+    """
 
     endpoint: str
     token: str
@@ -43,6 +48,9 @@ class ListingAsk:
     env: Mapping[str, str]
     connect_timeout_s: float
     stall_timeout_s: float
+    stop: threading.Event = field(default_factory=threading.Event)
+    seconds: float = LISTING_S
+    size_bytes: int = LISTING_BYTES
 
 
 def list_once(ask: ListingAsk) -> Found:
@@ -51,10 +59,16 @@ def list_once(ask: ListingAsk) -> Found:
     Raises:
         SourceError: whatever went wrong, whatever huggingface_hub raised for it.
     """
+    bounds = Bounds(ask.endpoint, ask.stop, ask.seconds, ask.size_bytes)
+    return answer_or_leave(lambda: _list(ask, bounds), ask.stop, ask.seconds, bounds.too_long())
+
+
+def _list(ask: ListingAsk, bounds: Bounds) -> Found:
     repo, revision = ask.asked.repo, ask.asked.revision
     with _one_at_a_time:
         try:
-            api = _api(ask)
+            bounds.check_time()
+            api = _api(ask, bounds)
             info = api.model_info(repo, revision=revision, timeout=ask.stall_timeout_s)
             commit = info.sha or ""
             if not is_commit(commit):
@@ -85,7 +99,18 @@ def to_files(entries: Iterable[Any]) -> tuple[RemoteFile, ...]:
     paths = [file.path for file in files]
     if len(set(paths)) != len(paths):
         raise SourceError("listing-not-valid", "the listing names a file twice")
+    _check_folders(paths)
     return tuple(sorted(files, key=lambda file: file.path))
+
+
+def _check_folders(paths: Iterable[str]) -> None:
+    files = set(paths)
+    for path in files:
+        for folder in PurePosixPath(path).parents:
+            if str(folder) in files:
+                raise SourceError(
+                    "listing-not-valid", f"the listing names {mask(str(folder))!r} as a file and as a folder"
+                )
 
 
 def _to_file(entry: Any) -> RemoteFile:
@@ -116,7 +141,9 @@ def _without_hashes(message: str) -> SourceError:
     )
 
 
-def _api(ask: ListingAsk) -> Any:
+def _api(ask: ListingAsk, bounds: Bounds) -> Any:
+    import sys
+
     import huggingface_hub
     from huggingface_hub.utils.logging import set_verbosity
 
@@ -124,6 +151,7 @@ def _api(ask: ListingAsk) -> Any:
 
     # The class of the default client, whichever HTTP library this version is built on.
     client_class: Any = type(huggingface_hub.get_session())
+    stream_class = sys.modules[client_class.__module__.partition(".")[0]].SyncByteStream
     context = tls_context(ask.env)
     limits = {
         "connect": ask.connect_timeout_s,
@@ -133,9 +161,11 @@ def _api(ask: ListingAsk) -> Any:
     }
 
     def on_request(request: Any) -> None:
+        bounds.before(request)
         request.extensions["timeout"] = limits  # huggingface_hub asks for trees with no time limit at all
 
     def on_response(response: Any) -> None:
+        bounds.after(response, stream_class)
         if response.status_code >= 400:
             text = next(response.iter_text(_TEXT_BYTES), "")
             headers = {name.lower(): value for name, value in response.headers.items()}
@@ -164,6 +194,8 @@ def _explain(exc: Exception, ask: ListingAsk) -> SourceError:
     name = type(exc).__name__
     if name == "HFValidationError":
         return SourceError("repo-not-valid", f"{ask.asked.repo!r} is not a repository id: wanted owner/name")
+    if isinstance(exc, RecursionError):
+        return SourceError("listing-not-valid", f"{host} answers with JSON that is nested too deep for a listing")
     if isinstance(exc, (ValueError, TypeError, AttributeError)):
         return SourceError("listing-not-valid", f"{host} answers with something that is not a listing", retry=True)
     return SourceError(

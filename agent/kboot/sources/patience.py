@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from kboot.errors import SourceError
@@ -14,6 +15,7 @@ SHORTEST_WAIT_S = 0.5
 NOT_YET_WAIT_S = 2.0
 _FIRST_MINUTES_S = 600.0
 _TRIES = 3
+_TRIES_FAILING = 7  # of a server that says itself that it is out of order: 23 s in all, a restart of a front end
 _LONGEST_WAIT_S = 8.0
 
 
@@ -44,13 +46,16 @@ class Patience:
         self._not_yet_until_s = monotonic_s() + allowed_s
         self._limited_left_s = LIMITED_S
 
-    def wait_or_raise(self, exc: SourceError) -> None:
-        """Wait for the next try, or raise when there is to be none."""
+    def wait_or_raise(self, exc: SourceError, stop: threading.Event | None = None) -> None:
+        """Wait for the next try, or raise when there is to be none. stop: ends the wait, with the error itself."""
         wait_s = self._wait_s(exc)
-        if wait_s is None:
+        if wait_s is None or (stop is not None and stop.is_set()):
             raise exc
         self._on_wait(f"{exc.message}; asking again in {wait_s:.0f} s")
-        self._sleep(wait_s)
+        if stop is None:
+            self._sleep(wait_s)
+        elif stop.wait(wait_s):
+            raise exc
 
     def _wait_s(self, exc: SourceError) -> float | None:
         if isinstance(exc, NotYet):
@@ -60,4 +65,5 @@ class Patience:
             self._limited_left_s -= wait_s
             return wait_s if self._limited_left_s >= 0 else None
         self._failures += 1
-        return back_off_s(self._failures, 0.99) if exc.retry and self._failures < _TRIES else None
+        tries = _TRIES_FAILING if exc.code == "source-failing" else _TRIES
+        return back_off_s(self._failures, 0.99) if exc.retry and self._failures < tries else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -37,6 +38,7 @@ class Plain:
         self._origin = origin_of(self._base)
         self._client = client
         self._new_patience = new_patience
+        self._stop = threading.Event()
         self._worked = 0  # which of places_of() had the last file
 
     def list(self, repo: str, revision: str) -> Found:
@@ -46,7 +48,7 @@ class Plain:
             try:
                 return self._list_once(repo, revision)
             except SourceError as exc:
-                patience.wait_or_raise(exc)
+                patience.wait_or_raise(exc, self._stop)
 
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
@@ -56,7 +58,7 @@ class Plain:
             try:
                 return read_whole(self.open(repo, commit, file, 0), file)
             except SourceError as exc:
-                patience.wait_or_raise(exc)
+                patience.wait_or_raise(exc, self._stop)
 
     def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> HttpBody:
         """Ask for bytes [start, end) where the last file was, then where else it may be. See Source."""
@@ -74,6 +76,7 @@ class Plain:
 
     def interrupt(self) -> None:
         """End every open body and refuse new ones. See Source."""
+        self._stop.set()
         self._client.interrupt()
 
     def close(self) -> None:

@@ -121,7 +121,7 @@ class S3:
             try:
                 return ask()
             except SourceError as exc:
-                patience.wait_or_raise(exc)
+                patience.wait_or_raise(exc, self._stop)
 
     def _list_once(self, repo: str, revision: str) -> Found:
         for root in roots_of(repo):
