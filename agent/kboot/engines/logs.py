@@ -172,12 +172,17 @@ class LogReader:
                 self._threads[message.process] = int(found["threads"])
 
     def _feed_failures(self, unix_s: float, message: Message) -> None:
-        if self._cause is None and any(re.match(pattern, message.text) for pattern in self.engine.failures):
+        if self._cause is None and _may_be_cause(message, self.engine):
             self._cause = Failure(unix_s, message.process, message.text)
         elif self._cause is not None and not self._cause.process and _FAILED_PROCESS.match(message.text):
             self._cause = Failure(self._cause.unix_s, message.process, self._cause.text)
         if self._first_error is None and message.level in ("ERROR", "CRITICAL"):
             self._first_error = Failure(unix_s, message.process, message.text)
+
+
+def _may_be_cause(message: Message, engine: Engine) -> bool:
+    """Return whether a message names a failure; one logged as a warning was survived (a warm-up without tokenizer)."""
+    return message.level != "WARNING" and any(re.match(pattern, message.text) for pattern in engine.failures)
 
 
 def parse(line: str) -> Message:
