@@ -19,6 +19,7 @@ from cli.cli_run import hub
 from kboot.apply.handoff import read_handoff
 from kboot.apply.pin import live_workers
 from kboot.boot import BootOptions, boot
+from kboot.errors import ActionFailed
 from kboot.facts.process import Tree
 from kboot.host.pagecache import resident_bytes
 from kboot.profile.types import Profile
@@ -196,3 +197,14 @@ def test_a_stop_before_the_engine_answers_is_an_interruption(node: Node, served:
 
     assert "interrupted" == report.status
     assert [] == engines_of(node)
+
+
+def test_a_command_that_does_not_exist_is_said_before_anything_is_fetched(node: Node, served: Profile) -> None:
+    """The program is named, and no byte of the checkpoint was fetched for it."""
+    layout = replace(served.layout[0], engine="command", command=("/nonexistent/engine",))
+
+    with pytest.raises(ActionFailed, match="the engine's program /nonexistent/engine is not there") as caught:
+        node.boot(replace(served, layout=(layout,)), serve=True)
+
+    assert "engine-program-missing" == caught.value.code
+    assert [] == list(node.paths.models.glob("*"))

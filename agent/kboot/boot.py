@@ -19,6 +19,7 @@ from kboot.apply.license import status as license_status
 from kboot.apply.mend import damage_of
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Ran, Tools, run
+from kboot.apply.serve import require_program
 from kboot.apply.turn import turn
 from kboot.apply.weights import model_for
 from kboot.checkpoint import CheckpointFacts
@@ -296,6 +297,7 @@ def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit:
     prepared = prepare(profile, host, paths, options, emit)
     _require_license(profile, prepared.checkpoint, prepared.store, prepared.sources, paths)
     plan, facts = prepared.plan, prepared.facts
+    require_program(plan)
     return Job(
         profile,
         prepared.checkpoint,

@@ -236,6 +236,18 @@ class TestNotReady:
 
         assert "demo ended with status 13 after 0 s, before it answered: error: handoff-stale" == error.message
 
+    @pytest.mark.parametrize(
+        ("status", "words"),
+        [(0, "ended with status 0 (it took its work for done"), (126, "may not be executed"), (127, "was not found")],
+    )
+    def test_it_ends_at_once_without_a_word(self, starter: Starter, status: int, words: str) -> None:
+        """Statuses that shells give a meaning are put in words; what kboot said on the way is never the cause."""
+        said = "kboot: org/model@abc, all bytes hashed; becoming command"
+        error = starter.fails(launch(free_port()), ("/bin/sh", "-c", f"echo '{said}'; exit {status}"))
+
+        assert words in error.message
+        assert error.message.endswith("it said nothing")
+
     def test_it_is_killed(self, starter: Starter) -> None:
         """An engine that the kernel ended without a word is said to have been."""
         error = starter.fails(launch(free_port()), script("import os; os.kill(os.getpid(), 9)"))

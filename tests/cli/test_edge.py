@@ -83,9 +83,9 @@ def test_a_bug_on_a_node_that_cannot_be_written_still_shows_its_traceback(kboot:
     assert "Traceback" in ran.err
 
 
-def test_sigterm_and_ctrl_c_end_with_130(kboot: Kboot, quick_script: Script) -> None:
-    """Both signals end a command in the same way: one line, status 130, no traceback."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+def test_sigterm_sighup_and_ctrl_c_end_with_130(kboot: Kboot, quick_script: Script) -> None:
+    """The three signals end a command in the same way: one line, status 130, no traceback."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         code = quick_script("click.echo('up'); time.sleep(60)")
         child = subprocess.Popen(
             [sys.executable, "-c", code],

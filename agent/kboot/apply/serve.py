@@ -23,8 +23,8 @@ from kboot.host.files import make_dirs, rename
 from kboot.host.http import Answer, ask, held_by
 from kboot.host.listeners import listeners
 from kboot.host.paths import Paths
-from kboot.host.processes import Child, is_of, is_of_an_engine, port_in_use, spawn, stop_tree
-from kboot.plan.types import StartEngine
+from kboot.host.processes import Child, is_of, is_of_an_engine, may_run, port_in_use, spawn, stop_tree
+from kboot.plan.types import Plan, StartEngine, WriteHandoff
 from kboot.report.types import Span
 from kboot.report.usual import Usual, is_slow, standing_words
 
@@ -37,6 +37,11 @@ _LOG_LIMIT_BYTES = 64 << 20
 _READ_BYTES = 1 << 20
 _LINE_BYTES = 64 << 10
 _LAST_LINES = 5
+_STATUS = {
+    0: " (it took its work for done: a command that serves stays)",
+    126: " (a program it calls may not be executed)",
+    127: " (a program it calls was not found)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +192,24 @@ def start_engine(
     return RunningEngine(launch, child, starting.tail, started_unix_s, ready_unix_s, answers)
 
 
+def require_program(plan: Plan) -> None:
+    """Return when the command that a profile names can be started; other engines are found by their facts.
+
+    Raises:
+        ActionFailed: engine-program-missing.
+    """
+    needed = any(isinstance(a, StartEngine | WriteHandoff) for phase in plan.phases for a in phase.actions)
+    program = plan.launch.argv[0]
+    if plan.launch.engine != "command" or not needed or may_run(program):
+        return
+    raise ActionFailed(
+        "engine-program-missing",
+        f"the engine's program {program} is not there, or this user may not execute it",
+        where=(program,),
+        hint="install it, or name another in the layout's command",
+    )
+
+
 def _require_port(launch: Launch) -> None:
     if launch.health_url is None:
         return
@@ -330,9 +353,9 @@ class _Starting:
             self.tail.emit(Notice("engine.slow_phase", f"{self.launch.engine} is {standing_words(stands, usual)}"))
 
     def _died(self, status: int, took_s: float) -> NotReady:
-        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}{_STATUS.get(status, '')}"
         failure = self.tail.reader.failure()
-        last = tuple(self.tail.last)
+        last = tuple(line for line in self.tail.last if not (line.startswith("kboot: ") and "; becoming " in line))
         cause = failure.text if failure else (last[-1] if last else "it said nothing")
         said_by = (f"first said by {failure.process}",) if failure and failure.process else ()
         return NotReady(

@@ -10,7 +10,7 @@ import click
 
 from kboot.errors import ExitStatus, KbootError, UsageError
 from kboot.host.os_errors import explain_os_error
-from kboot.host.terminal import interrupt_on_sigterm, own_environ, silence_stdout, wants_colour
+from kboot.host.terminal import interrupt_on_signals, own_environ, silence_stdout, wants_colour
 
 _COMPLETE = "_KBOOT_COMPLETE"  # set by the shell code of `_KBOOT_COMPLETE=bash_source kboot`
 
@@ -33,7 +33,7 @@ def run(command: click.Command) -> NoReturn:
 
 def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
     try:
-        interrupt_on_sigterm()
+        interrupt_on_signals()
         if instruction := own_environ().get(_COMPLETE):
             from click.shell_completion import shell_complete
 

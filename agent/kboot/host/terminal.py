@@ -32,13 +32,18 @@ def own_environ() -> Mapping[str, str]:
     return dict(os.environ)
 
 
-def interrupt_on_sigterm() -> None:
-    """Make SIGTERM end this process as Ctrl-C does, with its clean-up; main thread only."""
+def interrupt_on_signals() -> None:
+    """Make SIGTERM and SIGHUP end this process as Ctrl-C does, with its clean-up; main thread only.
+
+    A SIGHUP that was ignored at the start stays so: that is what nohup means.
+    """
 
     def on_signal(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, on_signal)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, on_signal)
 
 
 def silence_stdout() -> None:
