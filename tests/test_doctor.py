@@ -136,7 +136,7 @@ def test_limits_are_those_of_this_process(tmp_path: Path) -> None:
     limits = (
         "Limit                     Soft Limit           Hard Limit           Units     \n"
         "Max locked memory         65536                65536                bytes     \n"
-        "Max open files            1024                 524288               files     \n"
+        "Max open files            1024                 4096                 files     \n"
     )
     nvml = {"nvml_init": "OK", "driver": "580.95.05", "gpus": [h200(0, "00000000:0A:00.0")]}
     found = findings(record(tmp_path, {"proc/self/limits": limits}, nvml))

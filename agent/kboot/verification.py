@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.pace import FULL_PACE, Pace
 from kboot.apply.run import Tools, run_phase
-from kboot.boot import BootOptions, bytes_job, structures_of, tools_of
+from kboot.boot import BootOptions, Job, bytes_job, structures_of, tools_of
 from kboot.checkpoint import CheckpointFacts, FileState, Listing, LocalFile, RemoteFile, VerifyMode
-from kboot.errors import VerificationFailed
+from kboot.errors import SourceError, VerificationFailed
 from kboot.events import Emit
 from kboot.facts.checkpoint import checkpoint_facts
 from kboot.host.clock import unix_s
@@ -61,18 +61,33 @@ def verify_checkpoint(
     """
     started_unix_s = unix_s()
     asked = replace(profile, verify=replace(profile.verify, mode=mode))
-    job = bytes_job(asked, host, paths, BootOptions(offline=offline or not repair), emit)
+    job = _job(asked, host, paths, BootOptions(offline=offline or not repair), emit)
     tools = replace(tools_of(job, host, paths, emit, stop), pace=pace)
-    looked = _look(_due(job.checkpoint, started_unix_s - min_age_s), mode, tools)
+    looked = _look(_due(job.checkpoint, started_unix_s - min_age_s), mode, profile.name, tools)
     structures = structures_of(looked)
     unproven = [f for f in job.checkpoint.files if f.state in _not_right_by(mode)]
     if tools.sources:
         outcomes = (*looked, *_mend([f.file for f in unproven], tools))
     else:
-        outcomes = (*looked, *(_by_identity(f, mode) for f in unproven))
+        outcomes = (*looked, *(_by_identity(f, mode, profile.name) for f in unproven))
     after = checkpoint_facts(job.checkpoint.listing, job.store, profile.name)
     claim = verify_claim(after, started_unix_s, structures)
     return VerifyReport(mode, claim, outcomes, job.checkpoint.listing, _oldest(after))
+
+
+def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Job:
+    """Return what there is to look at; a commit that this disk does not know is told in the words of a verification."""
+    try:
+        return bytes_job(profile, host, paths, options, emit)
+    except SourceError as exc:
+        if exc.code != "checkpoint-unknown":
+            raise
+        ask = profile.checkpoint
+        raise SourceError(
+            exc.code,
+            f"nothing is known of {ask.repo} at {ask.revision} on this disk; verify asks no source for what to expect",
+            hint=f"`kboot fetch --profile {profile.name}` gets it and proves it, with the same `--set`",
+        ) from exc
 
 
 def _due(checkpoint: CheckpointFacts, hashed_before_unix_s: float) -> CheckpointFacts:
@@ -86,10 +101,10 @@ def _oldest(checkpoint: CheckpointFacts) -> float | None:
     return None if None in moments else min((m for m in moments if m is not None), default=None)
 
 
-def _look(checkpoint: CheckpointFacts, mode: VerifyMode, tools: Tools) -> tuple[Outcome, ...]:
+def _look(checkpoint: CheckpointFacts, mode: VerifyMode, profile: str, tools: Tools) -> tuple[Outcome, ...]:
     """Return an outcome for every file that is whole on this disk; with sources, what is wrong is mended on the way."""
     if mode == "ledger":
-        return tuple(_by_identity(f, mode) for f in checkpoint.files if f.state == "verified")
+        return tuple(_by_identity(f, mode, profile) for f in checkpoint.files if f.state == "verified")
     return run_phase(Phase("verify", (), plan_verify(checkpoint, mode)), tools)[1]
 
 
@@ -99,22 +114,22 @@ def _not_right_by(mode: VerifyMode) -> frozenset[FileState]:
     return never | {"present"} if mode == "ledger" else never
 
 
-def _by_identity(local: LocalFile, mode: VerifyMode) -> Outcome:
+def _by_identity(local: LocalFile, mode: VerifyMode, profile: str) -> Outcome:
     def work() -> Effect:
         if local.state == "verified":
             return Effect("unchanged", after="same identity as when it was hashed")
-        raise _not_right(local)
+        raise _not_right(local, profile)
 
     return carry_out("verify", VerifyFile(local.file, mode, "asked by kboot verify"), work)
 
 
-def _not_right(local: LocalFile) -> VerificationFailed:
+def _not_right(local: LocalFile, profile: str) -> VerificationFailed:
     file = local.file
     if local.state == "present":
         return VerificationFailed(
             "not-proven",
             f"{file.path} has the right size, but {local.why or 'nobody hashed it on this node'}",
-            hint="hash it: `kboot verify --mode full`",
+            hint=f"hash it: `kboot verify --profile {profile} --mode full`",
         )
     seen = {"absent": "is not on this disk", "damaged": local.why or "has the wrong size"}.get(
         local.state, f"has {local.have_bytes} of {file.size_bytes} bytes"
@@ -122,7 +137,7 @@ def _not_right(local: LocalFile) -> VerificationFailed:
     return VerificationFailed(
         "file-missing" if local.state != "damaged" else "file-damaged",
         f"{file.path} {seen}",
-        hint="get it: `kboot fetch`, or `kboot verify --repair`",
+        hint=f"get it: `kboot fetch --profile {profile}`, or `kboot verify --profile {profile} --repair`",
     )
 
 

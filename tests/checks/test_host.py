@@ -83,11 +83,11 @@ def test_swap_that_is_not_used_is_no_finding() -> None:
 
 
 def test_a_services_limits_are_read_from_inside() -> None:
-    """B175: 1024 files and 64 KiB of locked memory are findings whose hint is the unit's key, not limits.conf."""
-    facts = node(limits={"nofile": (1024, 524288), "memlock_bytes": (65536, 65536)})
+    """B175: 4096 files and 64 KiB of locked memory are findings whose hint is the unit's key, not limits.conf."""
+    facts = node(limits={"nofile": (1024, 4096), "memlock_bytes": (65536, 65536)})
     files, memlock = (check.run(facts, PROFILE, CHECKPOINT) for check in (limits_nofile, limits_memlock))
 
-    assert "soft limit 1024, hard limit 524288 open files, 65536 wanted" == files.seen
+    assert "soft limit 1024, hard limit 4096 open files, 65536 wanted" == files.seen
     assert "soft limit 64 KiB, hard limit 64 KiB of locked memory, unlimited wanted" == memlock.seen
     assert ("LimitNOFILE=1048576", "LimitMEMLOCK=infinity") == (files.hint.split()[0], memlock.hint.split()[0])
 
@@ -106,6 +106,14 @@ def test_rdma_between_nodes_does_not_start_without_locked_memory() -> None:
 def test_a_limit_below_the_number_of_shards_is_a_failure() -> None:
     """A process that may open 300 files cannot map 96 shards and serve."""
     assert "fail" == limits_nofile.run(node(limits={"nofile": (300, 300)}), PROFILE, CHECKPOINT).status
+
+
+def test_a_shells_soft_limit_does_not_matter() -> None:
+    """1024 of 524288, as every login on Debian has: kboot raises it before the engine starts."""
+    finding = limits_nofile.run(node(limits={"nofile": (1024, 524288)}), PROFILE, CHECKPOINT)
+
+    assert "ok" == finding.status
+    assert "soft limit 1024, hard limit 524288; kboot raises the soft one before the engine starts" == finding.seen
 
 
 def test_a_limit_that_was_not_read_is_not_zero() -> None:

@@ -17,6 +17,40 @@ def test_the_shipped_profiles_are_listed_and_all_valid(kboot: Kboot) -> None:
     )
 
 
+def test_the_list_shows_the_layouts_and_the_file(kboot: Kboot) -> None:
+    """As its help says; no line is wider than a terminal."""
+    out = kboot("profile", "list").out
+
+    assert "demo: kboot demo\n  layouts  demo-2-workers\n  file     profiles/models/demo.toml" in out
+    assert [] == [line for line in out.splitlines() if len(line) > 80]
+
+
+def test_a_file_that_is_not_there_is_called_a_file(kboot: Kboot) -> None:
+    """What has a slash is a path: no list of names answers it."""
+    said = kboot("plan", "--profile", "./nosuch.toml").err
+
+    assert "there is no file ./nosuch.toml" in said
+    assert "known:" not in said
+
+
+def test_verify_of_what_this_disk_does_not_know_speaks_of_this_disk(kboot: Kboot) -> None:
+    """Nobody said --offline, so the error does not; status 17, as its help says."""
+    ran = kboot("verify", "--profile", "demo", "--set", "checkpoint.repo=kboot/other")
+
+    assert 17 == ran.status
+    assert "nothing is known of kboot/other at main on this disk" in ran.err
+    assert "kboot fetch --profile demo" in ran.err
+    assert "--offline" not in ran.err
+
+
+def test_an_endpoint_that_is_no_url_is_named(kboot: Kboot) -> None:
+    """The error shows what was given and which variable it came from."""
+    said = kboot("fetch", "--profile", "demo", env={"HF_ENDPOINT": "notaurl"}).err
+
+    assert "'notaurl' is not an http or https URL" in said
+    assert "HF_ENDPOINT" in said
+
+
 def test_a_profile_is_shown_with_the_origin_of_each_value(kboot: Kboot) -> None:
     """What --set lays over a profile is shown as coming from there."""
     text = kboot("profile", "show", "demo", "--set", "serve.port=8123").out

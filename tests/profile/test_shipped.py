@@ -23,15 +23,15 @@ def profile(request: pytest.FixtureRequest) -> Profile:
 
 
 def test_the_named_profiles_are_there() -> None:
-    """Six models, by the names that the README uses."""
-    assert [
+    """Six models, by the names that the README uses; there may be more."""
+    assert {
         "deepseek-v4-pro",
         "deepseek-v4.1-flash",
         "demo",
         "kimi-k2.7-code",
         "kimi-k3",
         "kimi-k3.1-pro",
-    ] == NAMES
+    } <= set(NAMES)
     assert NAMES == sorted(p.stem for p in (shipped_profiles() / "models").iterdir())
 
 

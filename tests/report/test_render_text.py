@@ -34,13 +34,23 @@ def test_a_table_aligns_its_columns_and_wraps_the_last() -> None:
 
 
 def test_what_is_there_to_be_copied_is_never_broken() -> None:
-    """A path or URL longer than the line stays whole."""
+    """With `whole` a word longer than the line stays whole."""
     path = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
-    assert path in wrap(f"set {path} = performance", "  ", 40)[1]
+    assert path in wrap(f"set {path} = performance", "  ", 40, whole=True)[1]
+
+
+def test_a_long_word_is_never_left_to_the_edge_of_the_terminal() -> None:
+    """It goes on a line of its own where that is enough; else it is broken, and its parts are indented."""
+    assert ["  serve from", "      /var/lib/kboot/models/a-model"] == wrap(
+        "/var/lib/kboot/models/a-model", "  serve from    ", 36
+    )
+    assert ["  at  /var/lib/k", "      boot/model", "      s/a-model"] == wrap(
+        "/var/lib/kboot/models/a-model", "  at  ", 16
+    )
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=200), st.integers(20, 120))
 def test_wrapping_loses_no_word(text: str, width: int) -> None:
     """Every word of a text is in its lines, in order."""
-    assert text.split() == " ".join(wrap(text, "", width)).split()
+    assert text.split() == " ".join(wrap(text, "", width, whole=True)).split()

@@ -14,15 +14,16 @@ SPARE = 256
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
-    """Judge the soft limit of this process, which the engine inherits."""
+    """Judge the hard limit of this process: whatever starts an engine through kboot raises the soft one to it."""
     if unread(facts, "limits", "limits.nofile"):
         return Finding("unknown", f"the limit could not be read ({gap_reason(facts, 'limits.nofile', 'limits')})")
     soft, hard = facts.limits.nofile
-    if soft is None or soft >= WANTED:
-        return Finding("ok", f"soft limit {_text(soft)}, hard limit {_text(hard)}")
+    if hard is None or hard >= WANTED:
+        raised = "" if soft is None or soft >= WANTED else "; kboot raises the soft one before the engine starts"
+        return Finding("ok", f"soft limit {_text(soft)}, hard limit {_text(hard)}{raised}")
     files = len(checkpoint.listing.files) if checkpoint else 0
-    seen = f"soft limit {soft}, hard limit {_text(hard)} open files"
-    if soft < files + SPARE:
+    seen = f"soft limit {_text(soft)}, hard limit {hard} open files"
+    if hard < files + SPARE:
         return Finding("fail", f"{seen}; the checkpoint alone has {files} files", **_REST)
     return Finding("warn", f"{seen}, {WANTED} wanted", **_REST)
 
@@ -34,7 +35,7 @@ def _text(limit: int | None) -> str:
 _REST = {
     "wanted": f"{WANTED} or more",
     "why": '"Too many open files" under load or while shards are mapped',
-    "hint": "LimitNOFILE=1048576 in the unit (limits.conf reaches no service); shell: `ulimit -n 65536`; "
+    "hint": "LimitNOFILE=1048576 in the unit (limits.conf reaches no service); shell: `ulimit -Hn 65536` as root; "
     "container: `--ulimit nofile=1048576`",
 }
 

@@ -51,8 +51,8 @@ class _LazyGroup(click.Group):
 def kboot() -> None:
     """Take a GPU node from power-on to a serving endpoint.
 
-    Every command takes --json, --root DIR, --config FILE and -v; `kboot COMMAND --help` shows examples and exit
-    statuses.
+    Every command takes --json, --root DIR (refused by what changes a machine), --config FILE and -v;
+    `kboot COMMAND --help` shows examples and exit statuses.
     """
 
 

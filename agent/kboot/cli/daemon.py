@@ -20,6 +20,8 @@ from kboot.cli.running import RUN_STATUSES
 from kboot.errors import ExitStatus
 from kboot.events import Event
 
+_NOT_OF_A_DAEMON = (ExitStatus.DONE, ExitStatus.DEGRADED)
+
 
 @click.command(
     "daemon",
@@ -28,7 +30,7 @@ from kboot.events import Event
         ("kboot daemon --profile demo", "prepare this node, then watch it until told to stop"),
         ("systemctl start kboot", "the same as a service; SIGHUP prepares it again"),
     ),
-    statuses=((ExitStatus.DONE, "told to stop by SIGTERM"), *RUN_STATUSES[2:]),
+    statuses=((ExitStatus.DONE, "told to stop by SIGTERM"), *(s for s in RUN_STATUSES if s[0] not in _NOT_OF_A_DAEMON)),
 )
 @profile_options
 @common_options

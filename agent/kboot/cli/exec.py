@@ -28,7 +28,7 @@ from kboot.errors import ExitStatus, UsageError
         ("kboot exec -- vllm serve ./model", "run any command line with its share, pins and caches"),
     ),
     statuses=(
-        (ExitStatus.USAGE, "the options do not go together"),
+        (ExitStatus.USAGE, "the options do not go together, or --root means another machine than this one"),
         (ExitStatus.PROFILE, "the configuration file is not valid"),
         (ExitStatus.ACTION_FAILED, "the record does not hold (each difference is named), or the start failed"),
     ),

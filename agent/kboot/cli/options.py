@@ -99,7 +99,8 @@ def common_options(function: _F) -> _F:
             "--root",
             metavar="DIR",
             type=folder,
-            help="Read the machine, and keep kboot's files, below DIR: a recorded tree or an image.",
+            help="Read the machine below DIR, a recorded tree or an image; kboot's files are those there. "
+            "What changes a machine refuses it: boot, daemon, exec, fetch, warm.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
     ):

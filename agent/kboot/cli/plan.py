@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kboot.plan.types import Plan
 
 PLAN_STATUSES = (
+    (ExitStatus.USAGE, "--gpu or --nodes: the profile has no such layout"),
     (ExitStatus.PROFILE, "the profile or configuration is not valid"),
     (ExitStatus.FACT_MISSING, "a fact that the plan needs could not be read"),
     (ExitStatus.DOES_NOT_FIT, "GPU memory, RAM or disk is too small"),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kboot.cli.edge import Finished
 from kboot.cli.options import Asked, Command, Common, common_options, open_node, open_profile, profile_name, show
 from kboot.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kboot.profile.load import ProfileSummary
 
 _VALID = (
     (ExitStatus.DONE, "valid"),
@@ -38,19 +43,23 @@ def list_command(common: Common) -> None:
     """List every profile there is, the operator's and those that come with kboot."""
     from kboot.profile.load import list_profiles
     from kboot.report.document import document, plain
-    from kboot.report.render_text import join, table
+    from kboot.report.render_text import join
 
     node = open_node(common)
     found = list_profiles(node.paths)
     show(
         common,
-        lambda: join(
-            table(
-                [(p.name, p.title if p.error is None else f"not valid: {p.error.message}", p.where) for p in found], 0
-            )
-        ),
+        lambda: join(line for summary in found for line in _summary_lines(summary)),
         lambda: document("profiles", {"default": node.config.profile, "profiles": plain(found)}),
     )
+
+
+def _summary_lines(summary: ProfileSummary) -> list[str]:
+    from kboot.report.render_text import table, wrap
+
+    rows = [("layouts", ", ".join(summary.layouts))] if summary.error is None else []
+    title = summary.title if summary.error is None else f"not valid: {summary.error.message}"
+    return [*wrap(f"{summary.name}: {title}"), *table([*rows, ("file", summary.where)])]
 
 
 @command.command(

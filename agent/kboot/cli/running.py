@@ -21,6 +21,7 @@ _COMPARED = 20
 
 RUN_STATUSES = (
     (ExitStatus.DONE, "done, or there was nothing to do"),
+    (ExitStatus.USAGE, "--root: another machine than this one is meant"),
     (ExitStatus.DEGRADED, "done, but some steps failed (see the report)"),
     (ExitStatus.PROFILE, "the profile or configuration is not valid"),
     (ExitStatus.FACT_MISSING, "a fact that the plan needs could not be read"),

@@ -39,7 +39,7 @@ _MODES = ("ledger", "quick", "full")
         (ExitStatus.PROFILE, "the profile or configuration is not valid"),
         (ExitStatus.VERIFICATION, "a file is missing or not what the commit says"),
         (ExitStatus.ACTION_FAILED, "a file cannot be read or repaired"),
-        (ExitStatus.SOURCE, "--repair: no source can be reached, or all refuse"),
+        (ExitStatus.SOURCE, "this disk knows nothing of the commit; --repair: no source can be reached, or all refuse"),
         (ExitStatus.INTERRUPTED, "interrupted"),
     ),
 )

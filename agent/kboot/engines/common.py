@@ -36,7 +36,7 @@ UNSET: tuple[str, ...] = (
 _CACHE_FOLDERS: tuple[tuple[str, str, str], ...] = (
     ("CUDA_CACHE_PATH", "nv", "the driver's PTX JIT; default in $HOME"),
     ("CUTE_DSL_CACHE_DIR", "cutedsl", "CuTe-DSL kernels; default in /tmp"),
-    ("DG_JIT_CACHE_DIR", "deep_gemm", "DeepGEMM kernels: 2,267 of a second each when cold"),
+    ("DG_JIT_CACHE_DIR", "deep_gemm", "DeepGEMM kernels: 2,267 were compiled in one cold start, about a second each"),
     ("FLASHINFER_WORKSPACE_BASE", "flashinfer", "FlashInfer modules: more than 8 minutes of nvcc when cold"),
     ("FLASH_ATTENTION_CUTE_DSL_CACHE_DIR", "fa4", "FlashAttention CuTe kernels; default in /tmp"),
     ("HUMMING_CACHE_DIR", "humming/cache", "Humming kernels; default in $HOME"),

@@ -63,7 +63,8 @@ def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) ->
         if cold > budget:
             return tuple(actions), f"memory for warming ends at {local.file.path}"
         budget -= cold
-        actions.append(WarmFile(local.file, local.resident_bytes, f"{cold} bytes are not in the page cache"))
+        why = "part of it is not in the page cache" if local.resident_bytes else "not in the page cache"
+        actions.append(WarmFile(local.file, local.resident_bytes, why))
     return tuple(actions), "" if actions else "every file on disk is in the page cache"
 
 

@@ -111,8 +111,12 @@ def _layouts_of_class(profile: Profile, gpu: str) -> tuple[LayoutAsk, ...]:
         "gpu-class-unknown",
         f"profile {profile.name} has no layout for {gpu!r}",
         where=tuple(wants_words(layout) for layout in profile.layout),
-        hint=f"known here: {', '.join(sorted({layout.gpu for layout in profile.layout}))}",
+        hint=_classes_hint(sorted({layout.gpu for layout in profile.layout} - {"none"})),
     )
+
+
+def _classes_hint(classes: Sequence[str]) -> str:
+    return f"it has layouts for {', '.join(classes)}" if classes else "its layouts need no GPU: leave out --gpu"
 
 
 def _needs_no_gpu(layout: LayoutAsk) -> bool:

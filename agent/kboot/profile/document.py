@@ -151,7 +151,12 @@ def parse_override(text: str) -> Document:
     """
     key, value = _split_override(text)
     if not key or "\n" in text or "#" in key:
-        raise _broken("profile", "--set", "section.key=value is wanted")
+        raise ProfileError(
+            "profile-broken-toml",
+            "--set has no `=` after a key of TOML: KEY=VALUE is wanted",
+            where=("--set",),
+            hint="for example --set serve.port=8001",
+        )
     origin = f"--set {key}"
     secrets = tuple(f"the value holds {kind}; {_TOKEN_HINT}" for kind in secrets_in(value))
     return Document("--set", _override(key, value, origin), secrets)

@@ -142,6 +142,12 @@ def _check_name(name: str, where: tuple[str, ...] = ()) -> None:
 
 
 def _not_found(asked_for: str, name: str, paths: Paths) -> ProfileError:
+    if asked_for != name:
+        return ProfileError(
+            "profile-not-found",
+            f"there is no file {without_secrets(asked_for)}",
+            hint="a profile that is installed goes by its name alone: `kboot profile list`",
+        )
     known = [found.name for found in _all_profiles(paths)]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return ProfileError(

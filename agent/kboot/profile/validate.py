@@ -64,7 +64,12 @@ def validate(
 
 
 def _line(merged: Merged, path: Path, text: str) -> str:
-    return without_secrets(f"{merged.origin_of(path)}: {dotted(path)} {text}")
+    origin, key = merged.origin_of(path), dotted(path)
+    said = f"{origin}: {key} {text}"
+    if origin == "--set" and text.startswith("is ") and text.endswith("; wanted: text"):
+        value = text.removeprefix("is ").removesuffix("; wanted: text")
+        said += f"; in quotes that reach kboot it is text: --set '{key}=\"{value}\"'"
+    return without_secrets(said)
 
 
 def _typed(wanted: type[T], values: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[T | None, list[Problem]]:

@@ -36,20 +36,24 @@ def table(rows: Iterable[Sequence[str]], indent: int = 2, gap: int = 2, width: i
     return lines
 
 
-def wrap(text: str, head: str = "", width: int = WIDTH) -> list[str]:
+def wrap(text: str, head: str = "", width: int = WIDTH, *, whole: bool = False) -> list[str]:
     """Return text broken at blanks to `width`, the first line after `head`, the others under its end.
 
-    Words longer than a line (paths, URLs, command lines) are kept whole: they are there to be copied.
+    A word too long for that (a path, a URL, a key) goes on a line of its own, nearer to the left, if it fits there;
+    longer ones are broken, so that a terminal does not break them at its edge. whole: none is, it is to be copied.
     """
     indent = len(head) if len(head) <= width * 2 // 3 else 6
+    longest = max(map(len, text.split()), default=0)
+    if head.strip() and indent > 6 and width - indent < longest <= width - 6:
+        return [head.rstrip(), *wrap(text, " " * 6, width, whole=whole)]
     if len(head) > width * 2 // 3 and len(head) + len(text) > width:
-        return [head.rstrip(), *wrap(text, " " * indent, width)]
+        return [head.rstrip(), *wrap(text, " " * indent, width, whole=whole)]
     lines = textwrap.wrap(
         text,
         width,
         initial_indent=head,
         subsequent_indent=" " * indent,
-        break_long_words=False,
+        break_long_words=not whole,
         break_on_hyphens=False,
     )
     return [line.rstrip() for line in lines] or [head.rstrip()]
@@ -67,5 +71,5 @@ def error_text(error: KbootError, width: int = WIDTH, paint: Paint = no_paint) -
     for place in error.where:
         lines += wrap(place, "  ", width)
     if error.hint:
-        lines += wrap(error.hint, "hint: ", width)
+        lines += wrap(error.hint, "hint: ", width, whole=True)
     return join(lines)

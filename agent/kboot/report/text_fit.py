@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from kboot.plan.fit import FitReport, FitRow, gb, why
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
 
-_HEAD = ("", "hardware", "memory", "over", "divided", "per GPU", "KV cache", "context", "layout")
-_NUMBERS = frozenset({"memory", "over", "per GPU", "KV cache", "context"})
+_HEAD = ("", "hardware", "memory", "spare", "divided", "per GPU", "KV cache", "context", "layout")
+_NUMBERS = frozenset({"memory", "spare", "per GPU", "KV cache", "context"})
 _OPTIONAL = frozenset({"divided", "context"})  # known from headers only
 
 
@@ -26,7 +26,7 @@ def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH
         texts = list(found)
         if texts:
             lines += ["", paint(title, "strong"), *(line for text in texts for line in wrap(text, "  ", width))]
-    lines += ["", *wrap("over: memory of all GPUs beyond the weights; per GPU: weights on each", "note  ", width)]
+    lines += ["", *wrap("spare: memory of all GPUs beyond the weights; per GPU: weights on each", "note  ", width)]
     reserve = ", ".join(f"{r.name} {gb(r.size_bytes)}" for r in report.reserves)
     lines += wrap(f"reserve per GPU: {reserve}", "note  ", width)
     for note in (*_limits(told), *report.notes):

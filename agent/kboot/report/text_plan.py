@@ -177,7 +177,7 @@ def _starts(plan: Plan) -> bool:
 
 
 def _launch_lines(launch: Launch, verbose: bool, width: int, paint: Paint) -> list[str]:
-    lines = [paint("engine", "strong"), *wrap(shlex.join(launch.argv), "  ", width)]
+    lines = [paint("engine", "strong"), *wrap(shlex.join(launch.argv), "  ", width, whole=True)]
     if not verbose:
         said = f"{count(len(launch.env), 'variable')} set, {len(launch.unset)} removed"
         return [*lines, *wrap(f"{said}; `-v` shows each with its reason", "  ", width)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s
-from kboot.sources.failures import NO_ROUTE, explain_network
+from kboot.sources.failures import NO_ROUTE, REFUSED_HINT, explain_network
 from kboot.sources.types import NotYet
 
 AddressInfo = tuple[int, int, int, str, Any]
@@ -121,7 +121,8 @@ def _no_connection(host: str, port: int, errors: list[OSError], timeout_s: float
     if numbers and numbers <= NO_ROUTE:
         return NotYet("no-route", f"there is no route to {host}", where=where, hint="see `ip route`", retry=True)
     if errno.ECONNREFUSED in numbers:
-        return SourceError("connection-refused", f"{host}:{port} refuses connections", where=where, retry=True)
+        said = f"{host}:{port} refuses connections"
+        return SourceError("connection-refused", said, where=where, hint=REFUSED_HINT, retry=True)
     if errno.ETIMEDOUT in numbers:
         tried = len(errors)
         return SourceError(

@@ -13,6 +13,11 @@ _NOT_YET_VALID = 9  # X509_V_ERR_CERT_NOT_YET_VALID
 NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
 
 
+REFUSED_HINT = (
+    "nothing listens there, or a firewall refuses: see HF_ENDPOINT, checkpoint.sources and the proxy variables"
+)
+
+
 def explain_network(exc: BaseException, host: str) -> SourceError | None:
     """Return our error for what a socket, the resolver or TLS raised; None when it is none of theirs.
 
@@ -29,7 +34,7 @@ def explain_network(exc: BaseException, host: str) -> SourceError | None:
         case TimeoutError() | BlockingIOError():
             return SourceError("source-silent", f"{host} sent nothing for as long as allowed", retry=True)
         case ConnectionRefusedError():
-            return SourceError("connection-refused", f"{host} refuses connections", retry=True)
+            return SourceError("connection-refused", f"{host} refuses connections", hint=REFUSED_HINT, retry=True)
         case ConnectionError():
             return SourceError("connection-cut", f"{host} closed the connection", retry=True)
         case OSError(errno=number) if number in NO_ROUTE:

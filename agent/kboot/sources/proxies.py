@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from kboot.errors import SourceError
-from kboot.sources.secrets import without_query
+from kboot.sources.secrets import mask, without_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,12 @@ def origin_of(url: str) -> Origin:
     except ValueError as exc:
         raise SourceError("url-not-valid", f"{without_query(url)} is not a URL: {exc}") from exc
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SourceError("url-not-valid", f"{without_query(url)} is not an http or https URL")
+        shown = without_query(url) if "://" in url else repr(mask(url))
+        raise SourceError(
+            "url-not-valid",
+            f"{shown} is not an http or https URL",
+            hint="see HF_ENDPOINT and checkpoint.sources: https://host is wanted",
+        )
     return Origin(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80))
 
 
