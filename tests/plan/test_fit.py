@@ -86,6 +86,15 @@ def test_hardware_outside_the_profile_can_be_asked_for() -> None:
     assert report.asked[0] in report.rows
 
 
+def test_a_number_of_nodes_that_was_left_free_is_said() -> None:
+    """`--gpu H100 --gpus 8`: one node first, then the profile's layouts of such nodes, and a note on the difference."""
+    report = of_size(gpu="H100", gpus=8)
+
+    assert ["8x H100", "32x H100 on 4 nodes"] == [row.hardware for row in report.asked]
+    assert "the number of nodes was left free" in report.notes[0]
+    assert not any("left free" in note for note in of_size(gpu="H100", gpus=8, nodes=1).notes)
+
+
 def test_an_unknown_class_is_a_usage_error() -> None:
     """The known ones are listed."""
     with pytest.raises(UsageError) as caught:

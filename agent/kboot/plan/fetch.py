@@ -85,7 +85,10 @@ def _why_fetch(local: LocalFile) -> str:
 
 
 def _note_on_fetch(checkpoint: CheckpointFacts, fetch: tuple[FetchFile, ...]) -> str:
-    return "" if fetch else f"all {len(checkpoint.files)} files are on this disk: nothing is fetched"
+    if fetch:
+        return ""
+    one = len(checkpoint.files) == 1
+    return f"{'the 1 file is' if one else f'all {len(checkpoint.files)} files are'} on this disk: nothing is fetched"
 
 
 def _note_on_verify(checkpoint: CheckpointFacts, mode: VerifyMode, verify: tuple[VerifyFile, ...]) -> str:
@@ -94,4 +97,6 @@ def _note_on_verify(checkpoint: CheckpointFacts, mode: VerifyMode, verify: tuple
         return ""
     if not known:
         return "every file is hashed while it is fetched"
+    if known == 1:
+        return f"1 file verified by {mode}: same identity as when it was hashed"
     return f"{known} files verified by {mode}: same identity as when they were hashed"

@@ -254,7 +254,17 @@ def _where(row: FitRow, first: FitRow) -> Iterator[str]:
         yield f"{row.layout or row.hardware}: {text}"
 
 
+def _nodes_left_free(ask: FitAsk) -> bool:
+    """Whether GPUs of a node were asked about, and not how many nodes."""
+    return ask.gpus is not None and ask.nodes is None
+
+
 def _notes(ask: FitAsk, rows: Iterable[FitRow]) -> tuple[str, ...]:
+    free = ("the number of nodes was left free: `--nodes N` asks about so many",) if _nodes_left_free(ask) else ()
+    return (*free, *_notes_of_model(ask, rows))
+
+
+def _notes_of_model(ask: FitAsk, rows: Iterable[FitRow]) -> tuple[str, ...]:
     if ask.model is None:
         return _EVEN_NOTES
     packed = "mxfp4" in ask.model.shape.quantization.lower() and any(row.gpu in _HOPPER for row in rows)
@@ -344,7 +354,8 @@ def _asked(ask: FitAsk, rows: Sequence[FitRow]) -> tuple[FitRow, ...]:
         wanted = (known.gpu, ask.gpus, ask.nodes)
         of_class = [r for r in rows if all(w in (None, is_) for w, is_ in zip(wanted, _arrangement(r), strict=True))]
         named = {_arrangement(r) for r in of_class if r.layout}
-        found += [r for r in of_class if _arrangement(r) in named] or [
+        free = _nodes_left_free(ask)
+        found += [r for r in of_class if (free and r.nodes == 1) or _arrangement(r) in named] or [
             _hardware(ask, known, ask.gpus or known.gpus_per_node, ask.nodes or 1)
         ]
     return tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.words import count
 
 
 def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 0) -> str:
@@ -14,17 +15,18 @@ def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 
     structures: files whose structure alone was looked at in this run.
     """
     total = len(after.files)
+    all_files = count(total, "file")
     proven = [f for f in after.files if f.state == "verified"]
     if len(proven) < total:
-        return f"{len(proven)} of {total} files are proven against the pinned commit"
+        return f"{len(proven)} of {all_files} proven against the pinned commit"
     moments = [f.verified_unix_s or 0.0 for f in proven]
     earlier = [moment for moment in moments if moment < since_unix_s]
     parts = []
     if len(earlier) < total:
-        parts.append(f"{total - len(earlier)} of {total} files hashed in this run")
+        parts.append(f"{total - len(earlier)} of {all_files} hashed in this run")
     if earlier:
         since = datetime.fromtimestamp(min(earlier), UTC).strftime("%Y-%m-%d %H:%M UTC")
-        parts.append(f"{len(earlier)} of {total} files unchanged since they were hashed, the oldest {since}")
+        parts.append(f"{len(earlier)} of {all_files} unchanged since they were hashed, the oldest {since}")
     if structures:
-        parts.append(f"structure of {structures} files looked at")
+        parts.append(f"structure of {count(structures, 'file')} looked at")
     return "; ".join(parts)
