@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from booting import Node, profile
 from cli.cli_run import hub
+from fakes.hub import FakeHub, Status
 from kboot.apply.handoff import read_handoff, require_valid
 from kboot.boot import BootOptions, boot, bytes_job
-from kboot.errors import ActionFailed, DoesNotFit, LicenseNotAccepted, SourceError
+from kboot.errors import ActionFailed, DoesNotFit, ExitStatus, LicenseNotAccepted, SourceError
 from kboot.events import Event, FileDone, Notice, PhaseFinished
 from kboot.host.files import lock_file, make_dirs
 from kboot.profile.types import CheckpointAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk
-from kboot.report.saved import load_reports
+from kboot.report.saved import load_reports, read_boot
 
 SHARD = "model-00003-of-00006.safetensors"
 NOBODY = "http://127.0.0.1:9"  # discard: nobody listens
@@ -239,8 +242,12 @@ def test_a_boot_that_waited_finds_everything_done(booted: Node) -> None:
 
 def test_a_stopped_boot_is_interrupted_and_goes_on_later(node: Node) -> None:
     """Stop before the first byte: status interrupted, exit status 130 at the edge; the next boot finishes."""
-    node.stop.set()
-    stopped = node.boot()
+
+    def emit(event: Event) -> None:
+        if isinstance(event, PhaseFinished) and event.phase == "plan":
+            node.stop.set()
+
+    stopped = boot(profile(), node.host, node.paths, BootOptions(), emit, node.stop)
     node.stop.clear()
 
     assert "interrupted" == stopped.status
@@ -278,3 +285,40 @@ def test_a_disk_that_is_too_small_is_refused_before_the_first_byte(node: Node) -
 
     assert 0 < listed.checkpoint.missing_bytes
     assert not list(node.paths.hub.rglob("*.safetensors"))
+
+
+def test_a_boot_that_is_refused_is_on_record(node: Node) -> None:
+    """The licence, as any refusal of the plan, leaves a failed boot with its error: status and timeline show it."""
+    asked = profile(license=LicenseAsk(name="Terms", accept_required=True))
+    with pytest.raises(LicenseNotAccepted) as refused:
+        node.boot(asked)
+    report = read_boot(node.paths)
+
+    assert report is not None
+    assert ("failed", "boot", "demo") == (report.status, report.what, report.profile)
+    assert isinstance(report.error, LicenseNotAccepted)
+    assert refused.value.code == report.error.code
+    assert [report] == [replace(r, error=report.error) for r in load_reports(node.paths, 5)]
+
+
+def test_a_fetch_leaves_the_last_boot_alone(booted: Node) -> None:
+    """A fetch that finds nothing to do is on record as what it is, behind the boot."""
+    fetched = booted.boot(only=frozenset({"fetch", "verify", "publish"}))
+    last = read_boot(booted.paths)
+
+    assert last is not None
+    assert ("bytes", "boot") == (fetched.what, last.what)
+    assert ["bytes", "boot"] == [r.what for r in load_reports(booted.paths, 5)]
+
+
+@pytest.mark.parametrize("options", [{"only": frozenset({"fetch"})}, {}])
+def test_a_boot_that_waits_for_its_listing_can_be_stopped(tmp_path: Path, options: dict[str, Any]) -> None:
+    """The Hub says "in 200 s"; told to stop, fetch and boot end without that wait, as interrupted."""
+    with FakeHub({"config.json": b"{}"}, repo="kboot/demo-moe") as limiting:
+        limiting.api_status = [Status(429, {"Retry-After": "200"})]
+        waiting = Node(tmp_path, limiting.url)
+        threading.Timer(0.5, waiting.stop.set).start()
+        with pytest.raises(SourceError) as caught:
+            waiting.boot(**options)
+
+    assert ExitStatus.INTERRUPTED == caught.value.status

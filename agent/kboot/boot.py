@@ -24,7 +24,7 @@ from kboot.apply.turn import turn
 from kboot.apply.weights import model_for
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines import engine as engine_named
-from kboot.errors import KbootError
+from kboot.errors import ExitStatus, KbootError, SourceError
 from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.caches import with_scan
 from kboot.facts.checkpoint import checkpoint_facts, listing_with_residency, read_checkpoint
@@ -47,10 +47,11 @@ from kboot.plan.types import Phase, PhaseName, Plan, WriteHandoff
 from kboot.profile.load import load_node_classes
 from kboot.profile.types import LayoutAsk, Profile
 from kboot.report.claim import verify_claim
-from kboot.report.saved import save_report
-from kboot.report.types import BootReport, BootStatus, Outcome, Span
+from kboot.report.saved import save_refusal, save_report
+from kboot.report.types import BootReport, BootStatus, Outcome, RunKind, Span
 from kboot.serving import OnReady, Serving, serve
 from kboot.sources import open_sources
+from kboot.sources.stopping import interrupted_by
 from kboot.sources.types import Source
 from kboot.store.store import Store
 
@@ -84,6 +85,11 @@ class BootOptions:
         """Return whether the run is about the checkpoint alone, so that it needs no layout, engine or GPU."""
         return bool(self.only) and self.only <= _BYTES
 
+    @property
+    def what(self) -> RunKind:
+        """Return which of the two the run is on record as."""
+        return "bytes" if self.bytes_only else "boot"
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -96,19 +102,24 @@ class Prepared:
     sources: tuple[Source, ...]
 
 
-def prepare(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Prepared:
+def prepare(
+    profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event | None = None
+) -> Prepared:
     """Collect facts, side by side with the listing, and make the plan; changes nothing but kboot's own records.
+
+    stop: set = wait for no source any more.
 
     Raises:
         KbootError: a source, a fact or the fit stands in the way.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="facts") as pool:
         reading = pool.submit(_read_facts, profile, host, paths)
-        store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit)
+        store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit, stop)
         facts = reading.result()
     classes = load_node_classes(paths)
     layouts = of_nodes(matching_layouts(profile, facts, classes, options.gpu), options.nodes, options.node_rank)
-    model, unread = model_for(layouts, checkpoint.listing, store, sources)
+    with interrupted_by(stop, sources):
+        model, unread = model_for(layouts, checkpoint.listing, store, sources)
     layout, passed_over = first_that_fits(facts, layouts, checkpoint, classes, model)
     facts = _with_engine(facts, layout, host)
     engine = engine_named(layout.engine)
@@ -139,7 +150,7 @@ def _read_facts(profile: Profile, host: Host, paths: Paths) -> NodeFacts:
 
 
 def _read_bytes(
-    profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit
+    profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event | None
 ) -> tuple[Store, tuple[Source, ...], CheckpointFacts]:
     store = Store(paths, emit)
     sources = (
@@ -147,7 +158,8 @@ def _read_bytes(
         if options.offline
         else open_sources(profile.checkpoint, profile.fetch, host.environ(), options.token_file, _on_wait(emit))
     )
-    checkpoint = read_checkpoint(profile, store, sources, offline=options.offline, emit=emit)
+    with interrupted_by(stop, sources):
+        checkpoint = read_checkpoint(profile, store, sources, offline=options.offline, emit=emit)
     return store, sources, listing_with_residency(checkpoint, store)
 
 
@@ -246,14 +258,19 @@ def boot(
     after the engine was stopped, or when it died.
 
     Raises:
-        KbootError: nothing could be started: a source, a fact, the fit or the licence stands in the way.
+        KbootError: nothing could be started: a source, a fact, the fit or the licence stands in the way. That is on
+            record then.
     """
     started_unix_s = unix_s()
     make_dirs(paths.runtime)
     with turn(paths, emit, stop) if not options.bytes_only else nullcontext(emit) as emit:
         _sweep(profile, paths, emit)
         emit(PhaseStarted("plan", 0, 0))
-        job = _job(profile, host, paths, options, emit)
+        try:
+            job = _job(profile, host, paths, options, emit, stop)
+        except KbootError as exc:
+            _record_refusal(exc, profile, host, paths, options, started_unix_s)
+            raise
         planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
         emit(PhaseFinished("plan", "done", planned.seconds, 0))
         tools = tools_of(job, host, paths, emit, stop)
@@ -271,6 +288,34 @@ def boot(
             beside.end("the engine did not start")
     save_report(report, paths)
     return report
+
+
+def _record_refusal(
+    error: KbootError, profile: Profile, host: Host, paths: Paths, options: BootOptions, started_unix_s: float
+) -> None:
+    """Put a run on record that was refused before it did anything; the same refusal again takes the other's place."""
+    os, _ = collect_os(host)
+    now = unix_s()
+    report = BootReport(
+        boot_id=os.boot_id,
+        profile=profile.name,
+        commit="",
+        status="interrupted" if error.status == ExitStatus.INTERRUPTED else "failed",
+        started_unix_s=started_unix_s,
+        finished_unix_s=now,
+        kernel_start_unix_s=os.boot_unix_s,
+        ready_unix_s=None,
+        verify_mode=profile.verify.mode,
+        verify_claim="",
+        cache_key="",
+        spans=(Span("plan", "kboot", started_unix_s, now, status="failed", detail=error.code),),
+        outcomes=(),
+        warnings=(),
+        error=error,
+        what=options.what,
+    )
+    with suppress(KbootError):  # the refusal itself is what has to be said
+        save_refusal(report, paths)
 
 
 def _record_caches(prepared: Prepared, report: BootReport, host: Host, paths: Paths, emit: Emit) -> None:
@@ -291,11 +336,17 @@ def _sweep(profile: Profile, paths: Paths, emit: Emit) -> None:
             sweep_temps(folder, _TEMP_AGE_S)
 
 
-def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Job:
-    if options.bytes_only:
-        return bytes_job(profile, host, paths, options, emit)
-    prepared = prepare(profile, host, paths, options, emit)
-    _require_license(profile, prepared.checkpoint, prepared.store, prepared.sources, paths)
+def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event) -> Job:
+    try:
+        if options.bytes_only:
+            return bytes_job(profile, host, paths, options, emit, stop)
+        prepared = prepare(profile, host, paths, options, emit, stop)
+        with interrupted_by(stop, prepared.sources):
+            _require_license(profile, prepared.checkpoint, prepared.store, prepared.sources, paths)
+    except SourceError as exc:
+        if stop.is_set():
+            exc.status = ExitStatus.INTERRUPTED
+        raise
     plan, facts = prepared.plan, prepared.facts
     require_program(plan)
     return Job(
@@ -312,13 +363,15 @@ def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit:
     )
 
 
-def bytes_job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Job:
-    """Return what is to be done about the checkpoint alone.
+def bytes_job(
+    profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event | None = None
+) -> Job:
+    """Return what is to be done about the checkpoint alone. stop: set = wait for no source any more.
 
     Raises:
         KbootError: a source or the disk stands in the way.
     """
-    store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit)
+    store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit, stop)
     mounts, _ = collect_storage(host, paths)
     disk = fit_disk(mounts, checkpoint.disk_bytes)
     if disk.fits is False:
@@ -368,6 +421,7 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
         error=_first_cause(ran.outcomes),
         gpu_class=job.prepared.plan.layout.gpu if job.prepared else "",
         gpus=len(job.prepared.facts.gpu.gpus) if job.prepared else 0,
+        what="boot" if job.prepared else "bytes",
     )
 
 

@@ -61,7 +61,7 @@ def verify_checkpoint(
     """
     started_unix_s = unix_s()
     asked = replace(profile, verify=replace(profile.verify, mode=mode))
-    job = _job(asked, host, paths, BootOptions(offline=offline or not repair), emit)
+    job = _job(asked, host, paths, BootOptions(offline=offline or not repair), emit, stop)
     tools = replace(tools_of(job, host, paths, emit, stop), pace=pace)
     looked = _look(_due(job.checkpoint, started_unix_s - min_age_s), mode, profile.name, tools)
     structures = structures_of(looked)
@@ -75,10 +75,10 @@ def verify_checkpoint(
     return VerifyReport(mode, claim, outcomes, job.checkpoint.listing, _oldest(after))
 
 
-def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit) -> Job:
+def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event) -> Job:
     """Return what there is to look at; a commit that this disk does not know is told in the words of a verification."""
     try:
-        return bytes_job(profile, host, paths, options, emit)
+        return bytes_job(profile, host, paths, options, emit, stop)
     except SourceError as exc:
         if exc.code != "checkpoint-unknown":
             raise
