@@ -137,14 +137,16 @@ def test_exec_refuses_what_has_changed_and_names_it(node: Kboot) -> None:
 
 
 def test_a_source_that_does_not_answer_is_one_error(kboot: Kboot) -> None:
-    """Nobody listens at the Hub's address: status 17, the address named, no traceback, nothing left behind."""
+    """Nobody listens at the Hub's address: status 17, the address named, no traceback, a failed boot on record."""
     for words in (["plan"], ["boot"], ["fetch"]):
         ran = kboot(*words, *DEMO)
 
         assert 17 == ran.status, ran.err
         assert "127.0.0.1:9" in ran.err
         assert "Traceback" not in ran.err
-    assert "none" == kboot("status", "--json").doc["state"]
+    last = kboot("status", "--json")
+    assert (3, "failed", "boot") == (last.status, last.doc["state"], last.doc["what"])
+    assert "connection-refused" == last.doc["error"]["code"]
 
 
 def test_a_boot_can_be_watched_interrupted_and_goes_on(kboot: Kboot) -> None:

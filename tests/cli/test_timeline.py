@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from cli_run import Kboot
-from report_samples import T0, failed_boot, kimi_boot
+from report_samples import T0, demo_boot, failed_boot, kimi_boot
 
 from kboot.host.paths import Paths
 from kboot.report.saved import save_report
@@ -83,3 +83,15 @@ def test_no_boot_on_record_is_an_error_with_its_place(kboot: Kboot) -> None:
 
     assert 11 == ran.status
     assert str(kboot.folder / "state/history") in ran.err
+
+
+def test_a_fetch_is_listed_as_that_and_is_not_the_last_boot(kboot: Kboot) -> None:
+    """`--list` names runs about the bytes alone; without --boot the newest boot is shown."""
+    paths = Paths(kboot.folder / "state", kboot.folder / "run", kboot.folder / "etc")
+    save_report(demo_boot(), paths)
+    save_report(replace(demo_boot(at=T0 + 100), what="bytes"), paths)
+    listed = kboot("timeline", "--list").out.splitlines()
+
+    assert [True, False] == ["bytes alone" in line for line in listed]
+    assert T0 == kboot("timeline", "--json").doc["started_unix_s"]
+    assert T0 + 100 == kboot("timeline", "--boot", "1", "--json").doc["started_unix_s"]

@@ -144,3 +144,14 @@ def test_the_summary_names_what_runs_and_how_far_it_is() -> None:
 
     assert "finding the hardware" == summarize(())
     assert "fetch 250 B of 1.00 kB, 0 files done" == summarize(tracker.phases())
+
+
+def test_once_it_answers_nothing_is_still_to_come() -> None:
+    """While the engine serves there is no time to the answer, whatever earlier boots did besides."""
+    tracker, _ = tracked(
+        (0, PhaseStarted("serve", 0, 0)),
+        (3, PhaseFinished("serve", "done", 3.0, 0)),
+        history=History({"serve": 3.0, "bytecode": 2.7}, 2),
+    )
+
+    assert (None, "") == (tracker.view().eta_s, tracker.view().eta_basis)

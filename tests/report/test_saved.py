@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from report_samples import T0, demo_boot, failed_boot, kimi_boot
 
+from kboot.errors import SourceError
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
@@ -22,9 +23,11 @@ from kboot.report.saved import (
     process_mark,
     read_boot,
     read_progress,
+    save_refusal,
     save_report,
     write_progress,
 )
+from kboot.report.types import BootReport
 
 
 @pytest.fixture
@@ -120,3 +123,50 @@ def test_the_record_is_one_json_document_with_schema_and_kind(paths: Paths) -> N
     doc = json.loads(paths.boot.read_text())
 
     assert (1, "boot", 111) == (doc["schema"], doc["kind"], len(doc["outcomes"]))
+
+
+def test_a_run_about_the_bytes_does_not_take_the_place_of_a_boot(paths: Paths) -> None:
+    """`kboot fetch` after a boot is in the history, and the last boot stays the last boot."""
+    fetched = replace(demo_boot(at=T0 + 50), what="bytes")
+    save_report(replace(fetched, started_unix_s=T0 - 50), paths)
+    assert "bytes" == last_of(paths).what
+
+    save_report(demo_boot(), paths)
+    save_report(fetched, paths)
+
+    assert ("boot", T0) == (last_of(paths).what, last_of(paths).started_unix_s)
+    assert ["bytes", "boot", "bytes"] == [r.what for r in load_reports(paths, 5)]
+
+
+def last_of(paths: Paths) -> BootReport:
+    """Return the last boot, which there is."""
+    report = read_boot(paths)
+    assert report is not None
+    return report
+
+
+def test_a_run_about_the_bytes_does_not_hide_a_boot_that_serves(paths: Paths) -> None:
+    """Each kind has its progress; the boot's is shown first, and ends with it alone."""
+    boot = RunningBoot("b", "demo", 1, "1", T0, T0, {})
+    write_progress(boot, paths)
+    write_progress(replace(boot, pid=2), paths, "bytes")
+    assert boot == read_progress(paths)
+
+    clear_progress(paths, "bytes")
+    assert boot == read_progress(paths)
+
+    clear_progress(paths)
+    assert read_progress(paths) is None
+
+
+def test_the_same_refusal_again_is_kept_once(paths: Paths) -> None:
+    """A daemon that is refused every minute does not push the boots out of the history."""
+    save_report(demo_boot(), paths)
+    error = SourceError("connection-refused", "127.0.0.1:9 refuses connections")
+    refused = replace(demo_boot(), status="failed", commit="", outcomes=(), error=error)
+    for at in (T0 + 10, T0 + 20):
+        save_refusal(replace(refused, started_unix_s=at), paths)
+    save_refusal(replace(refused, started_unix_s=T0 + 30, error=SourceError("not-found", "404")), paths)
+
+    assert [T0 + 30, T0 + 20, T0] == [r.started_unix_s for r in load_reports(paths, 9)]
+    assert "not-found" == getattr(last_of(paths).error, "code", "")

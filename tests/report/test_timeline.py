@@ -167,3 +167,11 @@ def test_spans_of_one_row_never_overlap(spans: list[Span]) -> None:
     for row in packed:
         for before, after in pairwise(row):
             assert before.end_unix_s <= after.start_unix_s
+
+
+def test_a_run_about_the_bytes_is_compared_with_its_like_alone() -> None:
+    """A no-op fetch of a second makes no boot slow, nor the other way round."""
+    fetch = replace(demo_boot(at=T0 - 100), what="bytes")
+
+    assert make_timeline(demo_boot(), [fetch]).comparison is None
+    assert make_timeline(replace(demo_boot(), what="bytes"), [fetch]).comparison is not None

@@ -9,7 +9,7 @@ from kboot.events import Emit, Notice
 from kboot.host.paths import Paths
 from kboot.host.processes import run
 from kboot.report.machine import PROPERTIES, machine_spans
-from kboot.report.saved import load_reports, save_report
+from kboot.report.saved import KEPT_BOOTS, load_reports, save_report
 from kboot.report.types import BootReport
 
 _TIMEOUT_S = 5.0
@@ -32,8 +32,11 @@ def with_power_on(report: BootReport, paths: Paths, emit: Emit) -> BootReport:
 
 def _has_earlier(report: BootReport, paths: Paths) -> bool:
     return any(
-        other.boot_id == report.boot_id and other.started_unix_s < report.started_unix_s
-        for other in load_reports(paths, 3)
+        other.what == "boot"
+        and bool(other.commit)
+        and other.boot_id == report.boot_id
+        and other.started_unix_s < report.started_unix_s
+        for other in load_reports(paths, KEPT_BOOTS)
     )
 
 

@@ -67,7 +67,7 @@ def command(
     node = open_node(common)
     profile = open_profile(asked, node) if asked.name or node.config.profile else None
     name = profile.name if profile else ""
-    with watch(common, node, name, save=False, quiet=True) as seen:
+    with watch(common, node, name, save=None, quiet=True) as seen:
         report = run_doctor(node.host, node.paths, profile, mode, only, seen.emit, skip=skip)
     pairs = [(answer.check, answer.finding) for answer in report.findings]
     show(

@@ -81,7 +81,7 @@ def make(common: Common, asked: Asked, node: Node, options: BootOptions) -> Plan
     from kboot.cli.watch import watch
 
     profile = open_profile(asked, node)
-    with watch(common, node, profile.name, save=False, quiet=True) as seen:
+    with watch(common, node, profile.name, save=None, quiet=True) as seen:
         options = replace(options, token_file=node.config.token_file)
         return prepare(profile, node.host, node.paths, options, seen.emit).plan
 

@@ -49,7 +49,7 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
     options = replace(options, token_file=node.config.token_file)
     stop = stop_on_signals()
     answered: list[BootReport] = []
-    with watch(common, node, profile.name, serving=options.serve) as seen:
+    with watch(common, node, profile.name, serving=options.serve, save=options.what) as seen:
 
         def on_ready(report: BootReport) -> None:
             answered.append(report)

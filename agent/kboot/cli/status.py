@@ -134,9 +134,10 @@ def _of_report(report: BootReport) -> Mapping[str, Any]:
         "status",
         {
             "source": "history",
+            "what": report.what,
             "profile": report.profile,
             "state": report.status,
-            "text": f"the last boot took {took}; `kboot timeline` shows where it went",
+            "text": f"{_whose(report)} {took}; `kboot timeline` shows where it went",
             "boot_id": report.boot_id,
             "commit": report.commit,
             "started_unix_s": report.started_unix_s,
@@ -151,3 +152,8 @@ def _of_report(report: BootReport) -> Mapping[str, Any]:
             ],
         },
     )
+
+
+def _whose(report: BootReport) -> str:
+    run = "the last boot" if report.what == "boot" else "the last run, about the bytes alone,"
+    return f"{run} {'failed after' if report.status == 'failed' else 'took'}"

@@ -35,8 +35,15 @@ _COMPARED = 20
     ),
 )
 @click.option("--format", "kind", type=click.Choice(_FORMATS), default="text", help="trace: for Perfetto.")
-@click.option("--boot", "number", type=click.IntRange(1), default=1, metavar="N", help="The N-th newest boot.")
-@click.option("--list", "listing", is_flag=True, help="List the boots on record, newest first.")
+@click.option(
+    "--boot", "number", type=click.IntRange(1), metavar="N", help="The N-th of --list; without it, the newest boot."
+)
+@click.option(
+    "--list",
+    "listing",
+    is_flag=True,
+    help="List what is on record, newest first: boots, and runs about the bytes alone.",
+)
 @click.option(
     "--usd-per-hour",
     type=click.FloatRange(0),
@@ -46,7 +53,7 @@ _COMPARED = 20
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
 @common_options
 def command(
-    common: Common, kind: str, number: int, listing: bool, usd_per_hour: float | None, output: Path | None
+    common: Common, kind: str, number: int | None, listing: bool, usd_per_hour: float | None, output: Path | None
 ) -> None:
     """Show where the time of a boot went, what it waited for, and how it compares with earlier ones."""
     node = open_node(common)
@@ -54,6 +61,8 @@ def command(
     if listing:
         click.echo(_listing(common, reports))
         return
+    if number is None:
+        number = next((n for n, report in enumerate(reports, 1) if report.what == "boot"), 1)
     if number > len(reports):
         raise UsageError("no-such-boot", f"boot {number} was asked for, {len(reports)} are on record")
     from kboot.report.timeline import make_timeline
@@ -92,7 +101,7 @@ def _listing(common: Common, reports: tuple[BootReport, ...]) -> str:
 
     if not common.json:
         return history_text(reports)
-    short = ("boot_id", "profile", "commit", "status", "started_unix_s", "finished_unix_s", "ready_unix_s")
+    short = ("what", "boot_id", "profile", "commit", "status", "started_unix_s", "finished_unix_s", "ready_unix_s")
     return dumps(document("history", {"boots": [{k: boot_document(r)[k] for k in short} for r in reports]}))
 
 

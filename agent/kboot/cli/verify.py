@@ -90,7 +90,7 @@ def command(
     if background:
         be_idle()
     pace = Pace(rate_mib_s, background)
-    with watch(common, node, profile.name, save=False) as seen:
+    with watch(common, node, profile.name, save=None) as seen:
         found = verify_checkpoint(
             profile,
             node.host,

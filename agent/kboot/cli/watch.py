@@ -16,7 +16,7 @@ from kboot.host.terminal import stream_kind, wants_colour
 from kboot.report.progress import History, Tracker
 from kboot.report.saved import RunningBoot, clear_progress, load_reports, process_mark, progress_json, write_progress
 from kboot.report.timeline import percentile
-from kboot.report.types import BootReport
+from kboot.report.types import BootReport, RunKind
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -42,11 +42,17 @@ class Watch:
 
 @contextmanager
 def watch(
-    common: Common, node: Node, profile: str, *, serving: bool = False, save: bool = True, quiet: bool = False
+    common: Common,
+    node: Node,
+    profile: str,
+    *,
+    serving: bool = False,
+    save: RunKind | None = "boot",
+    quiet: bool = False,
 ) -> Iterator[Watch]:
     """Follow what runs inside the block.
 
-    serving: the engine runs in the foreground and its lines belong in the log. save: `kboot status` shows it.
+    serving: the engine runs in the foreground and its lines belong in the log. save: as what `kboot status` shows it.
     quiet: nothing that moves, no lines about phases.
     """
     boot_id = own_boot_id(node)
@@ -66,8 +72,8 @@ def watch(
 
             log = make_logger({"boot_id": boot_id[:8], "profile": profile}, verbose=common.verbose, env=node.env)
             forwards.append(EventLog(log, tracker.view, monotonic_s, engine_lines=serving, quiet=quiet).emit)
-        if save:
-            calms.append(stack.enter_context(_kept(tracker, node, profile, boot_id)))
+        if save is not None:
+            calms.append(stack.enter_context(_kept(tracker, node, profile, boot_id, save)))
         yield Watch(tracker.emit, log, lambda: _call_all(calms))
 
 
@@ -160,7 +166,7 @@ def _on_terminal(tracker: Tracker, node: Node, *, quiet: bool) -> Iterator[tuple
 
 
 @contextmanager
-def _kept(tracker: Tracker, node: Node, profile: str, boot_id: str) -> Iterator[Callable[[], None]]:
+def _kept(tracker: Tracker, node: Node, profile: str, boot_id: str, what: RunKind) -> Iterator[Callable[[], None]]:
     """Write the boot's progress down once a second, in a thread: a slow disk must not slow the boot.
 
     Yields what ends the writing; what was written last stays until the block ends.
@@ -171,7 +177,7 @@ def _kept(tracker: Tracker, node: Node, profile: str, boot_id: str) -> Iterator[
     def write() -> None:
         running = RunningBoot(boot_id, profile, pid, mark, started_unix_s, unix_s(), progress_json(tracker.view()))
         with suppress(KbootError):  # the boot itself will say what is wrong with the disk
-            write_progress(running, node.paths)
+            write_progress(running, node.paths, what)
 
     def keep() -> None:
         while not stop.wait(_WRITE_EVERY_S):
@@ -191,7 +197,7 @@ def _kept(tracker: Tracker, node: Node, profile: str, boot_id: str) -> Iterator[
     finally:
         end()
         with suppress(KbootError):
-            clear_progress(node.paths)
+            clear_progress(node.paths, what)
 
 
 def stop_on_signals() -> threading.Event:

@@ -236,8 +236,11 @@ class Tracker:
 def estimate(phases: tuple[PhaseView, ...], rate_bytes_s: float, history: History) -> tuple[float | None, str]:
     """Return seconds to the answer and what that rests on; None where nothing supports a number.
 
-    Running bytes at the present rate, then the median of each phase that is still to come.
+    Running bytes at the present rate, then the median of each phase that is still to come. None once it answers: what
+    still runs beside the engine keeps nobody waiting.
     """
+    if any(p.name == "serve" and p.status == "done" for p in phases):
+        return None, ""
     moving = [p for p in phases if p.status == "running" and p.total_bytes > 0]
     if not phases or (moving and rate_bytes_s <= 0):
         return None, ""

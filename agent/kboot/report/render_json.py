@@ -52,6 +52,7 @@ def boot_document(report: BootReport) -> Document:
     return document(
         "boot",
         {
+            "what": report.what,
             "boot_id": report.boot_id,
             "profile": report.profile,
             "commit": report.commit,
@@ -85,6 +86,7 @@ def timeline_document(timeline: Timeline) -> Document:
     return document(
         "timeline",
         {
+            "what": report.what,
             "boot_id": report.boot_id,
             "profile": report.profile,
             "commit": report.commit,

@@ -29,10 +29,11 @@ from kboot.host.types import Host
 from kboot.report.document import document, plain
 from kboot.report.progress import ProgressView
 from kboot.report.render_json import boot_document
-from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
+from kboot.report.types import BootReport, Outcome, RunKind, Span, WorkerCheck
 
 KEPT_BOOTS = 200
 _LIMIT_BYTES = 64 << 20
+_KINDS: tuple[RunKind, ...] = ("boot", "bytes")
 _ERRORS: Mapping[int, type[KbootError]] = {
     int(kind.status): kind
     for kind in (
@@ -68,6 +69,8 @@ class RunningBoot:
 def save_report(report: BootReport, paths: Paths) -> Path:
     """Keep the report in the history (KEPT_BOOTS of them) and as the last boot; return its file.
 
+    A run about the bytes alone does not take the place of a boot.
+
     Raises:
         KbootError: a folder or file cannot be written.
     """
@@ -76,10 +79,32 @@ def save_report(report: BootReport, paths: Paths) -> Path:
     make_dirs(paths.runtime)
     path = paths.history / _name(report)
     atomic_write(path, text)
-    atomic_write(paths.boot, text)
+    last = read_boot(paths) if report.what == "bytes" else None
+    if last is None or last.what == "bytes":
+        atomic_write(paths.boot, text)
     for name in _history(paths)[KEPT_BOOTS:]:
         remove(paths.history / name)
     return path
+
+
+def save_refusal(report: BootReport, paths: Paths) -> Path:
+    """Keep the report of a run that did nothing; a daemon that tries again and again leaves one, not all of them.
+
+    Raises:
+        KbootError: a folder or file cannot be written.
+    """
+    last = next(iter(load_reports(paths, 1)), None)
+    path = save_report(report, paths)
+    if last is not None and _name(last) != path.name and _refusal(last) == _refusal(report):
+        remove(paths.history / _name(last))
+    return path
+
+
+def _refusal(report: BootReport) -> tuple[str, ...] | None:
+    """Return what tells a refusal from others; None for a run that did something."""
+    if report.error is None or report.outcomes:
+        return None
+    return report.what, report.boot_id, report.profile, report.error.code, report.error.message
 
 
 def load_reports(paths: Paths, limit: int) -> tuple[BootReport, ...]:
@@ -98,29 +123,31 @@ def load_reports(paths: Paths, limit: int) -> tuple[BootReport, ...]:
     return tuple(found)
 
 
-def write_progress(running: RunningBoot, paths: Paths) -> None:
+def write_progress(running: RunningBoot, paths: Paths, what: RunKind = "boot") -> None:
     """Write down where the running boot stands, beside boot.json, which stays that of the last boot that ended.
+
+    A run about the bytes alone has a file of its own: a boot may serve meanwhile.
 
     Raises:
         KbootError: the runtime folder cannot be written.
     """
     make_dirs(paths.runtime)
-    atomic_write(_progress(paths), _encode(document("boot-progress", plain(running))))
+    atomic_write(_progress(paths, what), _encode(document("boot-progress", plain(running))))
 
 
-def clear_progress(paths: Paths) -> None:
-    """Say that no boot is running: its report is saved, or there will be none."""
-    remove(_progress(paths))
+def clear_progress(paths: Paths, what: RunKind = "boot") -> None:
+    """Say that no such run is under way: its report is saved, or there will be none."""
+    remove(_progress(paths, what))
 
 
 def read_progress(paths: Paths) -> RunningBoot | None:
-    """Return the boot that is running, or was when its process ended without a word.
+    """Return the boot that is running, or was when its process ended without a word; else the run about the bytes.
 
     Raises:
         KbootError: that may not be read.
     """
-    found = _load(_progress(paths))
-    return found if isinstance(found, RunningBoot) else None
+    found = (_load(_progress(paths, what)) for what in _KINDS)
+    return next((running for running in found if isinstance(running, RunningBoot)), None)
 
 
 def read_boot(paths: Paths) -> BootReport | None:
@@ -180,6 +207,7 @@ def report_from_json(doc: Mapping[str, Any]) -> BootReport:
         workers=tuple(_worker(w) for w in doc.get("workers", ())),
         gpu_class=str(doc.get("gpu_class", "")),
         gpus=int(doc.get("gpus", 0)),
+        what="bytes" if doc.get("what") == "bytes" else "boot",
     )
 
 
@@ -197,8 +225,8 @@ def _load(path: Path) -> RunningBoot | BootReport | None:
     return None
 
 
-def _progress(paths: Paths) -> Path:
-    return paths.runtime / "progress.json"
+def _progress(paths: Paths, what: RunKind) -> Path:
+    return paths.runtime / ("progress.json" if what == "boot" else f"progress-{what}.json")
 
 
 def _history(paths: Paths) -> list[str]:

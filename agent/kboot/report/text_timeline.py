@@ -147,4 +147,5 @@ def history_text(reports: tuple[BootReport, ...], width: int = WIDTH) -> str:
 def _history_line(report: BootReport) -> str:
     end = report.finished_unix_s if report.ready_unix_s is None else report.ready_unix_s
     total = show_seconds(end - report.started_unix_s)
-    return f"{show_time(report.started_unix_s)}  {report.status:<11}  {total:>11}  {report.profile}"
+    kind = "  (bytes alone)" if report.what == "bytes" else ""
+    return f"{show_time(report.started_unix_s)}  {report.status:<11}  {total:>11}  {report.profile}{kind}"

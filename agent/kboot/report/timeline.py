@@ -153,8 +153,9 @@ def critical_path(spans: Sequence[Span], start_unix_s: float, end_unix_s: float)
 
 
 def compare(report: BootReport, earlier: Sequence[BootReport]) -> Comparison | None:
-    """Return this boot against earlier good ones of its profile; None where there is none or this one failed."""
-    same = [b for b in earlier if b.profile == report.profile and _key(b) != _key(report) and _is_good(b, report)]
+    """Return this run against earlier good ones of its kind and profile; None without one, or if this one failed."""
+    alike = [b for b in earlier if (b.what, b.profile) == (report.what, report.profile)]
+    same = [b for b in alike if _key(b) != _key(report) and _is_good(b, report)]
     if not same or not _is_good(report, report):
         return None
     totals = sorted(_total_s(b) for b in same)

@@ -87,9 +87,13 @@ class WorkerCheck:
         return self.wait_s / (self.run_s + self.wait_s)
 
 
+RunKind = Literal["boot", "bytes"]
+"""A boot of the node, or a run about the bytes of its checkpoint alone (`kboot fetch`, `kboot warm`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class BootReport:
-    """One boot, whole. ready_unix_s: when the engine answered; None when it did not or was not asked to.
+    """One run, whole. ready_unix_s: when the engine answered; None when it did not or was not asked to.
 
     workers: planned and found, when the engine answered. gpu_class: of the layout ("B300"); empty where it has none.
     gpus: how many the node has.
@@ -113,3 +117,4 @@ class BootReport:
     workers: tuple[WorkerCheck, ...] = ()
     gpu_class: str = ""
     gpus: int = 0
+    what: RunKind = "boot"
