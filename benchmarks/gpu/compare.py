@@ -137,6 +137,7 @@ class Run:
                 shutil.copy(self.setup.node / "run" / source, self.logs / f"{label}.{source}")
         found = boot_document(label, way, prepared, command, seen, self.setup)
         found["bytecode"] = bytecode.counts()
+        found["kboot"] = self.asked.kboot_commit if name.startswith("kboot") else ""
         self.document["boots"].append(found)
         self.save()
         say(f"{label}: ready {found['ready_s']} s, engine {found['engine_ready_s']} s, answer {found['answer_s']} s")

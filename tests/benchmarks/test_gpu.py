@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 HERE = Path(__file__).parents[2]
 sys.path.insert(0, str(HERE / "benchmarks/gpu"))
 
-from gpubench import document, draw, model, node, stages, ways  # noqa: E402
+from gpubench import document, draw, model, node, shown, stages, ways  # noqa: E402
 
 
 def boot(way: str, ready_s: float | None, **more: Any) -> dict[str, Any]:
@@ -93,6 +93,16 @@ def test_the_picture_is_well_formed() -> None:
     texts = [element.text for element in picture.iter() if element.tag.endswith("text")]
 
     assert {"A & B", "a", "b", "41.0 s", "50.0 s"} <= set(texts)
+
+
+def test_the_document_shows_what_the_results_say() -> None:
+    """Table and picture of docs/performance.md are those that report.py makes of the results beside it."""
+    results = HERE / "benchmarks/results/2026-11-30-h200x2-vllm-0.26.0.json"
+    found = shown.read_rows(results)
+    text = (HERE / "docs/performance.md").read_text()
+
+    assert text == shown.written_into(text, results.name, stages.table(found))
+    assert draw.bars(found, shown.heading(results)) == (HERE / "docs/performance-h200x2.svg").read_text()
 
 
 def test_results_do_not_name_the_machine(tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ def bars(found: Sequence[Row], heading: str) -> str:
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
         f'<text x="10" y="20" font-size="14" font-weight="bold" fill="#222222">{escape(heading)}</text>',
         *_legend(),
+        *_axis(longest, scale, _TOP + _STEP * len(found) + 4),
     ]
     for number, row in enumerate(found):
         parts += _bar(row, _TOP + _STEP * number, scale)
-    parts += _axis(longest, scale, _TOP + _STEP * len(found) + 4)
     return "\n".join([*parts, "</svg>", ""])
 
 

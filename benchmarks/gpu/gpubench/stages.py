@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -38,11 +38,20 @@ class Row:
 
 
 def rows(document: Mapping[str, Any], order: Sequence[str] = ()) -> tuple[Row, ...]:
-    """Return a row for each way of which a boot became ready, in the given order, else as they were run."""
+    """Return a row for each way of which a boot became ready, in the given order, else as they were run.
+
+    Boots of one way by different versions of kboot are rows of their own, named by the version.
+    """
     ready = [boot for boot in document["boots"] if boot["ready_s"] is not None]
-    names = [name for name in order if any(b["way"] == name for b in ready)]
-    names += [b["way"] for b in ready if b["way"] not in names]
-    return tuple(_row([b for b in ready if b["way"] == name]) for name in dict.fromkeys(names))
+    place = {name: number for number, name in enumerate((*order, *(b["way"] for b in ready)))}
+    names = sorted({b["way"] for b in ready}, key=lambda name: order.index(name) if name in order else place[name])
+    found = []
+    for name in names:
+        versions = dict.fromkeys(b.get("kboot", "") for b in ready if b["way"] == name)
+        for version in versions:
+            row = _row([b for b in ready if (b["way"], b.get("kboot", "")) == (name, version)])
+            found.append(replace(row, way=f"{name} ({version})") if len(versions) > 1 else row)
+    return tuple(found)
 
 
 def _row(boots: Sequence[Mapping[str, Any]]) -> Row:
