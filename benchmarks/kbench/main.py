@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench import cache, fetch, fit, pin, startup
+from kbench import cache, fetch, fit, pin, startup, verify
 from kbench.document import Document, as_json, as_text
 from kbench.machine import host_facts
 
@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
     "fit": fit.run,
     "pin": pin.run,
     "startup": startup.run,
+    "verify": verify.run,
 }
 
 
@@ -48,8 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.add_argument("--rounds", type=_positive, default=5, help="repetitions of every method (default 5)")
     parser.add_argument("--work", type=Path, default=None, help="folder on a local disk for what is received")
-    parser.add_argument("--shards", type=_positive, default=24, help="fetch: number of shards (default 24)")
-    parser.add_argument("--mib", type=_positive, default=128, help="fetch: MiB of each shard (default 128)")
+    parser.add_argument("--shards", type=_positive, default=24, help="fetch, verify: number of shards (default 24)")
+    parser.add_argument("--mib", type=_positive, default=128, help="fetch, verify: MiB of each shard (default 128)")
     parser.add_argument("--origin", type=Path, default=None, help="fetch: folder for what is served (default /dev/shm)")
     parser.add_argument("--workers", type=_positive, default=8, help="pin: worker processes (default 8)")
     parser.add_argument("--files", type=_positive, default=20_000, help="cache: number of files (default 20000)")

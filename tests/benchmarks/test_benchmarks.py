@@ -126,3 +126,15 @@ def test_cache_compares_carrying_with_tar(tmp_path: Path) -> None:
     assert {"vs_tar_zstd", "vs_tar_zstd_synced"} == set(document["ratios"]) | set(document["left_out"])
     assert document["figures"]["warm_step_200_files_ms"] > 0
     assert [] == list(tmp_path.iterdir())
+
+
+@NEEDS_NGINX
+def test_verify_compares_kboot_with_the_cores_and_the_disk(tmp_path: Path) -> None:
+    """Each ratio is there, or is left out with a reason; the ledger of 111 files was timed."""
+    document = run("verify", "--shards", "3", "--mib", "2", "--work", str(tmp_path))
+    promised = {"fraction_of_limit", "vs_hf_cache_verify", "cold_fraction_of_disk"}
+
+    assert promised == set(document["ratios"]) | set(document["left_out"])
+    assert all(ratio > 0 for ratio in document["ratios"].values())
+    assert 0 < document["figures"]["ledger_111_files_ms"] < document["figures"]["ledger_111_files_command_ms"]
+    assert [] == list(tmp_path.iterdir())

@@ -12,7 +12,12 @@ from kboot.host.files import Identity, explain_os_error
 from kboot.host.pagecache import Reading, new_buffer
 from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, first_difference
 
-BUFFER_BYTES = 1 << 20
+BUFFER_BYTES = 512 << 10
+"""What is copied from the page cache at once: small enough to be hashed out of a core's own cache.
+
+CPU seconds for a GB on Zen 5, where hashing alone takes 0.556: 64 KiB 0.728, 256 KiB 0.681, 512 KiB 0.686, 1 MiB 0.691,
+4 MiB 0.715; mapped instead of copied 0.90. Smaller ones would make many threads wait for the interpreter.
+"""
 
 
 @dataclass(frozen=True, slots=True)
