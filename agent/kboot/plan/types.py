@@ -82,9 +82,10 @@ class QuarantineCache:
 
 @dataclass(frozen=True, slots=True)
 class CompileBytecode:
-    """Compile what the engine's interpreter imports into a folder that stays (PYTHONPYCACHEPREFIX of the engine)."""
+    """Compile a package and what it requires into a folder that stays (PYTHONPYCACHEPREFIX of the engine)."""
 
     python: str
+    package: str
     folder: str
     reason: str
 
@@ -170,11 +171,11 @@ def describe(action: Action) -> str:
         case PublishCheckpoint():
             return f"point {action.model_path} at {action.listing.repo}@{action.listing.commit[:12]}"
         case PrepareCache():
-            return f"prepare kernel cache {action.key.name}"
+            return f"prepare kernel cache {action.key.name}{' from its seed' if action.seed else ''}"
         case QuarantineCache():
             return f"put {action.entry} of the kernel cache aside"
         case CompileBytecode():
-            return f"compile the Python of {action.python}"
+            return f"compile the Python of {action.package} and what it requires"
         case WriteHandoff():
             return "write the hand-off record"
         case StartEngine():
