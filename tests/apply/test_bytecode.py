@@ -1,7 +1,8 @@
-"""Compiling an engine's Python beforehand, with an interpreter that imports from one small folder."""
+"""Compiling an engine's Python beforehand, with an interpreter that has a package folder of its own."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,50 +11,64 @@ from kboot.apply.bytecode import compile_bytecode
 from kboot.events import Event, Notice
 from kboot.plan.types import CompileBytecode
 
-_INTERPRETER = """#!{python} -S
-import compileall, re, sys
-code, sys.argv = sys.argv[2], sys.argv[2:]
-sys.path = ["", {site!r}]
-exec(code)
-"""
+
+def package(site: Path, name: str, requires: str = "") -> None:
+    """Install a package of one module, a test, and a file that is no Python."""
+    (site / f"{name}/tests").mkdir(parents=True)
+    (site / f"{name}/__init__.py").write_text("found = 42\n")
+    (site / f"{name}/tests/t.py").write_text("")
+    (site / f"{name}/template.py").write_text("{% not Python %}\n")
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{requires}")
+    (info / "RECORD").write_text(f"{name}/__init__.py,,\n{name}/template.py,,\n{name}-1.0.dist-info/METADATA,,\n")
 
 
-def interpreter(folder: Path) -> Path:
-    """Return a Python whose only package folder holds a module, a test, and a file that is no Python."""
-    site = folder / "site"
-    (site / "p/tests").mkdir(parents=True)
-    (site / "p/__init__.py").write_text("found = 42\n")
-    (site / "p/tests/t.py").write_text("")
-    (site / "p/template.py").write_text("{% not Python %}\n")
+def interpreter(folder: Path, site: Path) -> Path:
+    """Return a Python that imports from `site` and the standard library, of which it says that it is empty."""
     python = folder / "python3"
-    python.write_text(_INTERPRETER.format(python=sys.executable, site=str(site)))
+    empty = folder / "stdlib"
+    empty.mkdir(parents=True)
+    code = (
+        f"import sysconfig; sysconfig.get_path = lambda _: {str(empty)!r}; sys.path[:0] = [{str(site)!r}]; exec(code)"
+    )
+    python.write_text(f"#!{sys.executable} -S\nimport sys\ncode, sys.argv = sys.argv[2], sys.argv[2:]\n{code}\n")
     python.chmod(0o755)
     return python
 
 
-def test_modules_are_compiled_into_a_folder_that_stays(tmp_path: Path) -> None:
-    """Beside the sources nothing is written; Python finds what was compiled; older folders go."""
-    python, old = interpreter(tmp_path), tmp_path / "bytecode/old/x"
-    old.mkdir(parents=True)
-    action = CompileBytecode(str(python), str(tmp_path / "bytecode/new"), "test")
-    outcome = compile_bytecode(action, 1, {"PYTHONDONTWRITEBYTECODE": "1"}, lambda _: None)
-    compiled = sorted(p.name.split(".")[0] for p in (tmp_path / "bytecode/new").rglob("*.pyc"))
-    say = "import p, sys; print(p.found, p.__cached__.startswith(sys.pycache_prefix))"
-    env = {"PYTHONPYCACHEPREFIX": action.folder, "PYTHONPATH": str(tmp_path / "site")}
+def compiled(folder: str) -> set[str]:
+    """Return the modules that are compiled below a folder, by package."""
+    return {f"{p.parent.name}/{p.name.split('.')[0]}" for p in Path(folder).rglob("*.pyc") if "site" in p.parts}
+
+
+def test_the_engine_and_what_it_requires_are_compiled_into_a_folder_that_stays(tmp_path: Path) -> None:
+    """Nothing is written beside the sources; Python finds what was compiled; an extra and a stranger are left."""
+    site = tmp_path / "site"
+    package(site, "engine", "Requires-Dist: needed>=1\nRequires-Dist: absent\nRequires-Dist: extra; extra == 'x'\n")
+    for name in ("needed", "extra", "stranger"):
+        package(site, name)
+    (tmp_path / "bytecode/old/x").mkdir(parents=True)
+    python = interpreter(tmp_path / "bin", site)
+    action = CompileBytecode(str(python), "engine", str(tmp_path / "bytecode/new"), "test")
+    outcome = compile_bytecode(action, 2, {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, lambda _: None)
+    say = "import engine, sys; print(engine.found, engine.__cached__.startswith(sys.pycache_prefix))"
+    env = {"PYTHONPYCACHEPREFIX": action.folder, "PYTHONPATH": str(site)}
     said = subprocess.run([sys.executable, "-c", say], env=env, capture_output=True, text=True, check=True)
 
-    assert ("done", action.folder) == (outcome.status, outcome.after)
-    assert ["__init__"] == compiled
+    assert ("done", f"4 files in {action.folder}") == (outcome.status, outcome.after)
+    assert {"engine/__init__", "needed/__init__"} == compiled(action.folder)
     assert "42 True" == said.stdout.strip()
-    assert [] == list((tmp_path / "site").rglob("__pycache__"))
-    assert {"complete", "new"} >= {p.name for p in (tmp_path / "bytecode").iterdir()}
+    assert [] == list(site.rglob("__pycache__"))
+    assert ["new"] == [p.name for p in (tmp_path / "bytecode").iterdir()]
+    assert (tmp_path / "bytecode/new/complete").exists()
 
 
 def test_a_python_that_does_not_run_stops_no_boot(tmp_path: Path) -> None:
     """The engine is left to compile by itself; the outcome and a notice say why, and the next boot tries again."""
     said: list[Event] = []
     for path, words in ((Path("/bin/false"), "status 1"), (tmp_path / "absent", "No such file")):
-        outcome = compile_bytecode(CompileBytecode(str(path), str(tmp_path / "b/n"), "test"), 1, {}, said.append)
+        outcome = compile_bytecode(CompileBytecode(str(path), "e", str(tmp_path / "b/n"), "test"), 1, {}, said.append)
 
         assert "unchanged" == outcome.status
         assert words in outcome.after

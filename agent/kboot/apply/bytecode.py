@@ -1,4 +1,4 @@
-"""Compiles all that an engine's interpreter can import, on many CPUs at once, into a folder that stays."""
+"""Compiles an engine's Python and what it requires, on many CPUs at once, into a folder that stays."""
 
 from __future__ import annotations
 
@@ -16,17 +16,52 @@ from kboot.store.cache_files import COMPLETE
 
 TIMEOUT_S = 300.0
 
-# Run by the engine's interpreter, so that its own path, version and optimisation decide. Files that no Python compiles
-# (templates, code for Python 2) are in many packages and are no fault; tests are left out.
+# Run by the engine's interpreter, so that its own path, version and optimisation decide. The engine's package comes
+# first, then what it requires, then the standard library: images hold much that no engine imports, and about 27,000
+# small files took 21 s on 32 CPUs and a cold disk. What is not found here the engine compiles when it imports it. Files
+# that no Python compiles (templates, code for Python 2) are in many packages and are no fault; tests are left out.
 _COMPILE = """
-import compileall, os, re, sys
-roots = []
-for path in sorted({p for p in sys.path if p and os.path.isdir(p)}):
-    if not any(path.startswith(root + os.sep) for root in roots):
-        roots.append(path)
-skip = re.compile(r"/(tests?|idlelib|lib2to3|turtledemo)/")
-for root in roots:
-    compileall.compile_dir(root, quiet=2, workers=int(sys.argv[1]), rx=skip)
+import compileall, functools, os, re, sys, sysconfig
+from concurrent.futures import ProcessPoolExecutor
+from importlib import metadata
+
+def distributions(name):
+    seen, waiting = set(), [name]
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop(0)).lower()
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        yield found
+        for line in found.requires or ():
+            if "extra ==" not in line:
+                waiting.append(re.match(r"[A-Za-z0-9._-]+", line)[0])
+
+def places(tops):
+    for top in dict.fromkeys(tops):
+        for folder in sys.path:
+            if folder and os.path.exists(os.path.join(folder, top)):
+                yield os.path.join(folder, top)
+
+def files(place):
+    if place.endswith(".py"):
+        yield place
+    for folder, below, names in os.walk(place):
+        below[:] = [n for n in below if n not in ("test", "tests", "idlelib", "site-packages", "dist-packages")]
+        for name in names:
+            if name.endswith(".py"):
+                yield os.path.join(folder, name)
+
+tops = [f.parts[0] for d in distributions(sys.argv[2]) for f in d.files or () if f.name.endswith(".py")]
+wanted = dict.fromkeys(f for p in (*places(tops), sysconfig.get_path("stdlib")) for f in files(p))
+compile = functools.partial(compileall.compile_file, quiet=2)
+with ProcessPoolExecutor(int(sys.argv[1])) as pool:
+    done = sum(1 for _ in pool.map(compile, wanted, chunksize=16))
+print(done)
 """
 
 
@@ -40,7 +75,7 @@ def _compile(action: CompileBytecode, cpus: int, environ: Mapping[str, str], emi
     make_dirs(folder)
     env = {**environ, "PYTHONPYCACHEPREFIX": action.folder}
     try:
-        done = run([action.python, "-c", _COMPILE, str(max(1, cpus))], TIMEOUT_S, env)
+        done = run([action.python, "-c", _COMPILE, str(max(1, cpus)), action.package], TIMEOUT_S, env)
     except OSError as exc:
         return _left(f"{action.python}: {exc.strerror}", emit)
     if done.timed_out or done.status:
@@ -49,7 +84,7 @@ def _compile(action: CompileBytecode, cpus: int, environ: Mapping[str, str], emi
     for other in list_names(folder.parent):
         if other != folder.name:
             remove_tree(folder.parent / other)
-    return Effect(after=action.folder)
+    return Effect(after=f"{done.stdout.decode(errors='replace').strip()} files in {action.folder}")
 
 
 def _left(why: str, emit: Emit) -> Effect:

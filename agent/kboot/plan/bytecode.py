@@ -27,11 +27,11 @@ def bytecode_dir(facts: NodeFacts, layout: LayoutAsk, root: str) -> str:
 
 
 def plan_bytecode(facts: NodeFacts, folder: str) -> tuple[CompileBytecode, ...]:
-    """Return what must be compiled: everything, once for each folder."""
+    """Return what must be compiled: the engine and what it requires, once for each folder."""
     if not folder or not facts.engine.interpreter or folder.rpartition("/")[2] in facts.caches.bytecode:
         return ()
     why = "each of the engine's processes would compile its imports by itself, one file after the other"
-    return (CompileBytecode(facts.engine.interpreter, folder, why),)
+    return (CompileBytecode(facts.engine.interpreter, facts.engine.name, folder, why),)
 
 
 def _name(engine: EngineFacts) -> str:
