@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kboot.boot import BootOptions, boot, prepare
+from kboot.boot import boot
 from kboot.events import Event, Notice
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
+from kboot.job import BootOptions, prepare
 from kboot.plan.types import Plan
 from kboot.profile.load import load_profile
 from kboot.profile.types import CheckpointAsk, CpuAsk, LayoutAsk, ParallelAsk, Profile, ServeAsk

@@ -15,10 +15,11 @@ from booting import Node, profile
 from cli.cli_run import hub
 from fakes.hub import FakeHub, Status
 from kboot.apply.handoff import read_handoff, require_valid
-from kboot.boot import BootOptions, boot, bytes_job
+from kboot.boot import boot
 from kboot.errors import ActionFailed, DoesNotFit, ExitStatus, LicenseNotAccepted, SourceError
 from kboot.events import Event, FileDone, Notice, PhaseFinished
 from kboot.host.files import lock_file, make_dirs
+from kboot.job import BootOptions
 from kboot.profile.types import CheckpointAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk
 from kboot.report.saved import load_reports, read_boot
 
@@ -74,13 +75,6 @@ def test_a_second_boot_of_a_good_node_has_nothing_to_do_and_says_why(booted: Nod
     assert all(phase.note for phase in plan.phases)
     assert () == report.outcomes
     assert "unchanged since they were hashed" in report.verify_claim
-
-
-def test_a_plan_changes_nothing(node: Node) -> None:
-    """`kboot plan` and --dry-run leave a machine as it was, but for the ledger's own file."""
-    node.plan()
-
-    assert set() == {name for name in tree(node.folder) if "ledger.db" not in name}
 
 
 def test_a_pinned_commit_that_is_whole_asks_nobody(booted: Node) -> None:
@@ -201,13 +195,6 @@ def test_fetch_alone_needs_no_layout(node: Node) -> None:
     assert not node.paths.handoff.exists()
 
 
-def test_phases_can_be_left_out(node: Node) -> None:
-    """--skip warm: the phase has no action and says who left it out."""
-    plan = node.plan(skip=frozenset({"warm"}))
-
-    assert {"warm": "left out by --skip"} == {p.name: p.note for p in plan.phases if p.name == "warm"}
-
-
 def test_two_boots_at_once_are_one(node: Node) -> None:
     """While another process prepares the node, a boot names it and waits, and ends when it is told to stop."""
     make_dirs(node.paths.runtime)
@@ -277,14 +264,6 @@ def test_a_new_profile_digest_makes_a_new_record(booted: Node) -> None:
 
     assert 1 == len(handoff.actions)
     assert "profile" in handoff.actions[0].reason
-
-
-def test_a_disk_that_is_too_small_is_refused_before_the_first_byte(node: Node) -> None:
-    """B017: what is missing is compared with what is free, for the bytes alone as well."""
-    listed = bytes_job(profile(), node.host, node.paths, BootOptions(only=frozenset({"fetch"})), node.seen.append)
-
-    assert 0 < listed.checkpoint.missing_bytes
-    assert not list(node.paths.hub.rglob("*.safetensors"))
 
 
 def test_a_boot_that_is_refused_is_on_record(node: Node) -> None:

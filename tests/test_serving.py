@@ -18,10 +18,11 @@ from booting import Node, profile
 from cli.cli_run import hub
 from kboot.apply.handoff import read_handoff
 from kboot.apply.pin import live_workers
-from kboot.boot import BootOptions, boot
+from kboot.boot import boot
 from kboot.errors import ActionFailed
 from kboot.facts.process import Tree
 from kboot.host.pagecache import resident_bytes
+from kboot.job import BootOptions
 from kboot.profile.types import Profile
 from kboot.report.saved import read_boot
 from kboot.report.types import BootReport, WorkerCheck

@@ -17,7 +17,7 @@ from kboot.apply.monitor import Monitor, Source
 from kboot.apply.power_on import with_power_on
 from kboot.apply.reclaim import NoticeWatch, drain_engine
 from kboot.apply.tend import Tender
-from kboot.boot import BootOptions, boot
+from kboot.boot import boot
 from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s, unix_s
@@ -27,6 +27,7 @@ from kboot.host.myself import give_memory_back
 from kboot.host.notify import Notifier, own_notifier
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.job import BootOptions
 from kboot.profile.types import NodeConfig, Profile
 from kboot.report.progress import PhaseView, Tracker, summarize
 from kboot.report.types import BootReport

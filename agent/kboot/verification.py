@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.pace import FULL_PACE, Pace
 from kboot.apply.run import Tools, run_phase
-from kboot.boot import BootOptions, Job, bytes_job, structures_of, tools_of
+from kboot.boot import structures_of
 from kboot.checkpoint import CheckpointFacts, FileState, Listing, LocalFile, RemoteFile, VerifyMode
 from kboot.errors import SourceError, VerificationFailed
 from kboot.events import Emit
@@ -17,6 +17,7 @@ from kboot.facts.checkpoint import checkpoint_facts
 from kboot.host.clock import unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.job import BootOptions, Job, bytes_job, tools_of
 from kboot.plan.fetch import plan_verify
 from kboot.plan.types import FetchFile, Phase, VerifyFile
 from kboot.profile.types import Profile

@@ -66,7 +66,7 @@ def command(
         raise UsageError("usage", "--exit-when-ready is about the engine: give --serve as well")
     if serve and not dry_run:
         _leave_init_behind()
-    from kboot.boot import BootOptions
+    from kboot.job import BootOptions
 
     options = BootOptions(
         serve=serve,

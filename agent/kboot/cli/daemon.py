@@ -36,12 +36,12 @@ _NOT_OF_A_DAEMON = (ExitStatus.DONE, ExitStatus.DEGRADED)
 @common_options
 def command(common: Common, asked: Asked) -> None:
     """Prepare this node, tell systemd how it goes, answer `kboot status`, and watch."""
-    from kboot.boot import BootOptions
     from kboot.cli.eventlog import EventLog
     from kboot.cli.logs import make_logger
     from kboot.cli.watch import own_boot_id
     from kboot.daemon import run_daemon
     from kboot.host.clock import monotonic_s
+    from kboot.job import BootOptions
     from kboot.report.progress import Tracker
 
     node = open_node(common)

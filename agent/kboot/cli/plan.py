@@ -22,7 +22,7 @@ from kboot.cli.options import (
 from kboot.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kboot.boot import BootOptions
+    from kboot.job import BootOptions
     from kboot.plan.types import Plan
 
 PLAN_STATUSES = (
@@ -66,7 +66,7 @@ def command(
     head_address: str,
 ) -> None:
     """Show what boot would do on this node, each change with its reason; changes nothing."""
-    from kboot.boot import BootOptions
+    from kboot.job import BootOptions
 
     node = open_node(common)
     options = BootOptions(
@@ -77,8 +77,8 @@ def command(
 
 def make(common: Common, asked: Asked, node: Node, options: BootOptions) -> Plan:
     """Return the plan of this node, by boot's own code."""
-    from kboot.boot import prepare
     from kboot.cli.watch import watch
+    from kboot.job import prepare
 
     profile = open_profile(asked, node)
     with watch(common, node, profile.name, save=None, quiet=True) as seen:

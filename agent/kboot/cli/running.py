@@ -12,9 +12,9 @@ from kboot.cli.options import Asked, Common, Node, need_this_machine, open_node,
 from kboot.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kboot.boot import BootOptions
     from kboot.errors import KbootError
     from kboot.host.types import Host
+    from kboot.job import BootOptions
     from kboot.report.types import BootReport
 
 _COMPARED = 20
