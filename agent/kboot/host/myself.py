@@ -23,7 +23,6 @@ from kboot.host.os_errors import explained
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _MPOL_PREFERRED = 1  # falls back to other nodes when this one is full, where MPOL_BIND would kill
 _MAX_NODES = 1024
 _SET_MEMPOLICY, _GET_MEMPOLICY = {"x86_64": (238, 239), "aarch64": (237, 236)}.get(platform.machine(), (0, 0))
@@ -45,7 +44,7 @@ def become(
         with suppress(OSError, ValueError):
             stream.flush()
     # What exec would pass on and a program does not expect: ignored and blocked signals.
-    for number in (*_IGNORED_BY_PYTHON, *STOP_SIGNALS):
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     whole = {name: value for name, value in os.environ.items() if name not in unset} | dict(env)
