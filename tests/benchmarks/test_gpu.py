@@ -112,7 +112,7 @@ def test_results_do_not_name_the_machine(tmp_path: Path) -> None:
     )
     text = f"{tmp_path}/m/a {tmp_path}/log GPU-01234567-89ab-cdef-0123-456789abcdef 10.1.2.3 127.0.0.1 /y/bin/kboot"
 
-    assert "/models/synthetic-moe/a /work/log GPU-… 192.0.2.1 127.0.0.1 /opt/kboot/bin/kboot" == document.scrub(
+    assert "/models/synthetic-moe/a /bench/log GPU-… 192.0.2.1 127.0.0.1 /opt/kboot/bin/kboot" == document.scrub(
         text, setup
     )
 

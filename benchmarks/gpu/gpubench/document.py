@@ -105,7 +105,7 @@ def scrub(text: str, setup: Setup) -> str:
     text = _ADDRESS.sub("192.0.2.1", _UUID.sub(r"\1-…", text))
     for path, name in (
         (setup.model, "/models/synthetic-moe"),
-        (setup.work, "/work"),
+        (setup.work, "/bench"),
         (setup.python.parent, "/opt/vllm/bin"),
         (setup.kboot.parent, "/opt/kboot/bin"),
     ):
