@@ -301,3 +301,13 @@ def test_a_boot_that_waits_for_its_listing_can_be_stopped(tmp_path: Path, option
             waiting.boot(**options)
 
     assert ExitStatus.INTERRUPTED == caught.value.status
+
+
+def test_a_boot_whose_report_cannot_be_kept_is_still_done(node: Node) -> None:
+    """The history's place is taken by a file: the boot is done and says that it is not on record."""
+    make_dirs(node.paths.state)
+    node.paths.history.write_text("")
+    report = node.boot()
+
+    assert "done" == report.status
+    assert str(node.paths.history) in node.notices()["report.not_saved"]

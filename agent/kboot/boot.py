@@ -23,7 +23,7 @@ from kboot.host.types import Host
 from kboot.job import BootOptions, Job, Prepared, job_of, tools_of
 from kboot.profile.types import Profile
 from kboot.report.claim import verify_claim
-from kboot.report.saved import save_refusal, save_report
+from kboot.report.saved import keep_report, save_refusal
 from kboot.report.types import BootReport, BootStatus, Outcome, Span
 from kboot.serving import OnReady, Serving, serve
 from kboot.store.store import Store
@@ -78,7 +78,7 @@ def boot(
             report = serve(Serving(job.prepared.plan, ask, paths, until, on_ready, host, beside), report, emit, stop)
         finally:
             beside.end("the engine did not start")
-    save_report(report, paths)
+    keep_report(report, paths, emit)
     return report
 
 

@@ -20,7 +20,7 @@ from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.types import Plan, StartEngine, describe
 from kboot.profile.types import ServeAsk
-from kboot.report.saved import load_reports, save_report
+from kboot.report.saved import keep_report, load_reports
 from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
 from kboot.report.usual import usual_phases
 
@@ -80,7 +80,7 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
         emit(PhaseFinished("serve", "done", running.ready_unix_s - started_unix_s, 0))
         emit(Notice("engine.answered", _words(running.answers)))
         _record(serving, running, emit)
-        save_report(ready, serving.paths)
+        keep_report(ready, serving.paths, emit)
         serving.on_ready(ready)
         status = None if serving.exit_when_ready else running.wait(stop)
     finally:

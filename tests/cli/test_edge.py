@@ -126,3 +126,24 @@ def test_no_colour_codes_where_nobody_sees_colours(kboot: Kboot) -> None:
         ran = kboot(*words)
 
         assert "\x1b" not in ran.out + ran.err
+
+
+def test_a_closed_stream_changes_nothing_but_what_is_read(kboot: Kboot) -> None:
+    """`>&-` and `2>&-`: the command does its work and ends with its own status, not as a bug."""
+    command = f"{sys.executable} -m kboot profile list"
+    statuses = [
+        subprocess.run(
+            ["sh", "-c", f"{command} {closed}"], env=kboot.environ, capture_output=True, timeout=60
+        ).returncode
+        for closed in (">&-", "2>&-", "<&- >&- 2>&-")
+    ]
+
+    assert [0, 0, 0] == statuses
+
+
+def test_a_full_stdout_is_a_named_error(kboot: Kboot) -> None:
+    """`>/dev/full`: what could not be written is said, with status 15."""
+    command = f"{sys.executable} -m kboot profile list >/dev/full"
+    ran = subprocess.run(["sh", "-c", command], env=kboot.environ, capture_output=True, text=True, timeout=60)
+
+    assert (15, True) == (ran.returncode, "standard output" in ran.stderr)

@@ -10,7 +10,7 @@ import click
 
 from kboot.errors import ExitStatus, KbootError, UsageError
 from kboot.host.os_errors import explain_os_error
-from kboot.host.terminal import interrupt_on_signals, own_environ, silence_stdout, wants_colour
+from kboot.host.terminal import interrupt_on_signals, open_missing_streams, own_environ, silence_stdout, wants_colour
 
 _COMPLETE = "_KBOOT_COMPLETE"  # set by the shell code of `_KBOOT_COMPLETE=bash_source kboot`
 
@@ -28,6 +28,7 @@ class Finished(Exception):
 
 def run(command: click.Command) -> NoReturn:
     """Run the command line of this process and exit."""
+    open_missing_streams()
     sys.exit(int(_status_of(command, tuple(sys.argv[1:]))))
 
 
@@ -59,7 +60,7 @@ def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
     except OSError as exc:
         if exc.errno not in _NOT_A_BUG:
             return _print_bug(exc, argv)
-        return _print_error(explain_os_error(exc, "go on", exc.filename or "a file it did not name"), argv)
+        return _print_error(explain_os_error(exc, "go on", exc.filename or "standard output"), argv)
     except Exception as exc:  # noqa: BLE001  (the edge: whatever is left is a bug, and is said to be one)
         return _print_bug(exc, argv)
     return ExitStatus.DONE

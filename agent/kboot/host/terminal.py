@@ -32,6 +32,20 @@ def own_environ() -> Mapping[str, str]:
     return dict(os.environ)
 
 
+def open_missing_streams() -> None:
+    """Give this process the null device for each standard stream it was started without (`>&-`).
+
+    Otherwise the first files it opens would take their numbers, and what is printed would land in them.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  (it lives as long as the process)
+
+
 def interrupt_on_signals() -> None:
     """Make SIGTERM and SIGHUP end this process as Ctrl-C does, with its clean-up; main thread only.
 

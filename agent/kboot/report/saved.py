@@ -23,6 +23,7 @@ from kboot.errors import (
     UsageError,
     VerificationFailed,
 )
+from kboot.events import Emit, Notice
 from kboot.host.files import atomic_write, explain_os_error, file_names, make_dirs, read_small, remove
 from kboot.host.paths import Paths
 from kboot.host.types import Host
@@ -105,6 +106,14 @@ def _refusal(report: BootReport) -> tuple[str, ...] | None:
     if report.error is None or report.outcomes:
         return None
     return report.what, report.boot_id, report.profile, report.error.code, report.error.message
+
+
+def keep_report(report: BootReport, paths: Paths, emit: Emit) -> None:
+    """Save the report; where the disk does not take it, a notice says so and the boot goes on: it is no less done."""
+    try:
+        save_report(report, paths)
+    except KbootError as exc:
+        emit(Notice("report.not_saved", f"this boot is not on record: {exc.message} ({', '.join(exc.where)})"))
 
 
 def load_reports(paths: Paths, limit: int) -> tuple[BootReport, ...]:
