@@ -60,6 +60,8 @@ def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
     except OSError as exc:
         if exc.errno not in _NOT_A_BUG:
             return _print_bug(exc, argv)
+        if exc.filename is None:
+            silence_stdout()  # what is left in its buffer would fail again while the interpreter ends
         return _print_error(explain_os_error(exc, "go on", exc.filename or "standard output"), argv)
     except Exception as exc:  # noqa: BLE001  (the edge: whatever is left is a bug, and is said to be one)
         return _print_bug(exc, argv)
