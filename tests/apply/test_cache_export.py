@@ -115,7 +115,7 @@ def test_memory_does_not_grow_with_the_cache(tmp_path: Path) -> None:
         "from kboot.apply.cache_import import import_cache\n"
         "export_cache(Path(sys.argv[1]), Path(sys.argv[2]), 2)\n"
         "with open(sys.argv[2], 'rb') as file:\n"
-        "    import_cache(file, Path(sys.argv[3]), lambda found: (), 2)\n"
+        "    import_cache(file, Path(sys.argv[3]), lambda found: ())\n"
         "print(int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) // 1024)\n"
     )
     done = subprocess.run(

@@ -33,7 +33,7 @@ def fits(_: ArchiveList) -> tuple[str, ...]:
 
 def take(data: bytes, cache: Path, *, replace: bool = False) -> Imported:
     """Import an archive."""
-    return import_cache(io.BytesIO(data), cache, fits, 2, replace=replace)
+    return import_cache(io.BytesIO(data), cache, fits, replace=replace)
 
 
 def left(cache: Path) -> list[str]:
@@ -46,7 +46,7 @@ def test_a_cache_arrives_as_it_was(tmp_path: Path) -> None:
     folder = make_cache(tmp_path / "there")
     export_cache(folder, tmp_path / "a", 2)
     with open(tmp_path / "a", "rb") as file:
-        done = import_cache(file, tmp_path / "here", fits, 2)
+        done = import_cache(file, tmp_path / "here", fits)
     scan = scan_cache(tmp_path / "here" / KEY, "m")
 
     assert content(folder) == content(tmp_path / "here" / KEY)
@@ -61,7 +61,7 @@ def test_an_archive_that_does_not_fit_is_refused_with_the_factor(tmp_path: Path)
     """Status 13, the differing factor named, nothing written."""
     here = {**FACTORS, "driver": "590.1"}
     with pytest.raises(ActionFailed) as caught:
-        import_cache(io.BytesIO(archive(SMALL)), tmp_path / "c", lambda found: misfits(found.factors, here), 1)
+        import_cache(io.BytesIO(archive(SMALL)), tmp_path / "c", lambda found: misfits(found.factors, here))
 
     assert ("cache-does-not-fit", 13) == (caught.value.code, caught.value.status)
     assert "driver is 580.82 in it, 590.1 here" in caught.value.message

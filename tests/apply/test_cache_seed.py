@@ -45,7 +45,7 @@ def prepare(cache: Path, seed: str, stop: bool = False, **factors: str) -> tuple
         ended.set()
     key = CacheKey(KEY, {**FACTORS, **factors})
     action = PrepareCache(key, str(cache / KEY), "first boot", seed)
-    return prepare_cache(action, Seeding({}, 2, told.append, ended)), told
+    return prepare_cache(action, Seeding({}, told.append, ended)), told
 
 
 def test_a_seed_comes_over_http(tmp_path: Path, served: str) -> None:

@@ -47,9 +47,9 @@ def test_a_file_that_changed_since_it_was_listed_is_an_error(tmp_path: Path) -> 
         list(read_pieces(path, (size, mtime_ns)))
 
 
-def fill(top: Path, files: dict[str, bytes], threads: int = 3, **changed: str) -> None:
+def fill(top: Path, files: dict[str, bytes], **changed: str) -> None:
     """Write files, each with its hash or the one given for its name."""
-    with NewTree(top, 0o755, threads, wrong) as tree:
+    with NewTree(top, 0o755, wrong) as tree:
         for path, data in files.items():
             sha256 = changed.get(path, hashlib.sha256(data).hexdigest())
             if len(data) <= SMALL_BYTES:
@@ -68,16 +68,15 @@ def test_what_is_written_is_there_with_its_time_to_the_nanosecond(tmp_path: Path
     assert [0o644, 0o755] == [(tmp_path / name).stat().st_mode & 0o7777 for name in ("d1/e/1", "large")]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_wrong_hash_is_an_error_whichever_thread_met_it(tmp_path: Path, threads: int) -> None:
+def test_a_wrong_hash_is_an_error_whichever_thread_met_it(tmp_path: Path) -> None:
     """The error names the file; small and large ones are proven alike."""
     many = {f"{n}": b"y" * n for n in range(500)}
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with pytest.raises(ActionFailed, match=r"^250$"):
-        fill(tmp_path / "a", many, threads, **{"250": "0" * 64})
+        fill(tmp_path / "a", many, **{"250": "0" * 64})
     with pytest.raises(ActionFailed, match=r"^large$"):
-        fill(tmp_path / "b", {"large": b"x" * (SMALL_BYTES + 1)}, threads, large="0" * 64)
+        fill(tmp_path / "b", {"large": b"x" * (SMALL_BYTES + 1)}, large="0" * 64)
 
 
 def test_nothing_is_written_over_or_through_anything(tmp_path: Path) -> None:

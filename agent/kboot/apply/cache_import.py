@@ -37,7 +37,6 @@ _PIECE_BYTES = 4 << 20
 _READ_BYTES = 1 << 20
 _WINDOW_BYTES = 1 << 27  # zstd's own limit for what it decompresses without being asked twice
 _MARGIN_BYTES = 64 << 20
-_MAX_WRITERS = 4  # more of them wait for the interpreter, not for the disk
 
 Fits = Callable[[ArchiveList], tuple[str, ...]]
 """Returns what keeps an archive from being used on this node, a phrase each ("driver is 580.82, here 590.1")."""
@@ -64,7 +63,7 @@ class Imported:
     seconds: float
 
 
-def import_cache(stream: Readable, cache: Path, fits: Fits, cpus: int, *, replace: bool = False) -> Imported:
+def import_cache(stream: Readable, cache: Path, fits: Fits, *, replace: bool = False) -> Imported:
     """Take the archive in below `cache`, under the name of its key.
 
     replace: also over a complete cache of that key, which is kept in the quarantine. At every instant the key's folder
@@ -85,7 +84,7 @@ def import_cache(stream: Readable, cache: Path, fits: Fits, cpus: int, *, replac
         _require_room(found, cache)
         temp = cache / f"{_TEMP}{secrets.token_hex(6)}.tmp"
         try:
-            _fill(temp, found, tar, cpus)
+            _fill(temp, found, tar)
             replaced = _publish(temp, target)
         except BaseException:
             remove_tree(temp)
@@ -137,10 +136,10 @@ def _require_room(found: ArchiveList, cache: Path) -> None:
         )
 
 
-def _fill(temp: Path, found: ArchiveList, tar: _Tar, cpus: int) -> None:
+def _fill(temp: Path, found: ArchiveList, tar: _Tar) -> None:
     """Write every file of the archive, then what says that they are whole, and make all of it durable."""
     make_dirs(temp, engine_dir_mode(temp.parent))
-    with NewTree(temp, engine_dir_mode(temp.parent), min(cpus, _MAX_WRITERS), _wrong_hash) as tree:
+    with NewTree(temp, engine_dir_mode(temp.parent), _wrong_hash) as tree:
         for file in found.files:
             mode = engine_file_mode(file.mode, temp.parent)
             tar.expect(file)

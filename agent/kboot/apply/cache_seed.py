@@ -27,7 +27,6 @@ class Seeding:
     """What taking in a seed needs. env: proxies and certificates are read from here. stop: ends it early."""
 
     env: Mapping[str, str]
-    cpus: int
     emit: Emit
     stop: threading.Event
 
@@ -42,7 +41,6 @@ def seed_cache(action: PrepareCache, seeding: Seeding) -> Imported | KbootError:
                     _Stopped(stream, seeding.stop),
                     folder.parent,
                     lambda found: misfits(found.factors, action.key.factors),
-                    seeding.cpus,
                 )
         except SourceError as exc:
             if not (exc.retry and left):

@@ -180,7 +180,7 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
         case WriteSetting():
             return write_settings(_of(phase, WriteSetting))
         case PrepareCache():
-            seeding = Seeding(tools.environ, tools.cpus, emit, stop)
+            seeding = Seeding(tools.environ, emit, stop)
             return tuple(prepare_cache(action, seeding) for action in _of(phase, PrepareCache))
         case QuarantineCache():
             return quarantine(_of(phase, QuarantineCache))

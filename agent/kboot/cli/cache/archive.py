@@ -78,9 +78,7 @@ def import_command(common: Common, file: Path, replace: bool) -> None:
     node = open_node(common)
     need_this_machine(node.host, "kboot cache import")
     with open_to_read(file) as stream:
-        done = import_cache(
-            stream, node.paths.cache, lambda found: _misfits(found, node), len(node.host.affinity()), replace=replace
-        )
+        done = import_cache(stream, node.paths.cache, lambda found: _misfits(found, node), replace=replace)
     show(common, lambda: _imported_text(done), lambda: document("cache-import", plain(done)))
 
 
