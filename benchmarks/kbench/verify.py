@@ -33,6 +33,7 @@ LEDGER_CALLS = 20
 SPEED_S = 2
 READERS = 4
 BUFFER_BYTES = 4 << 20
+PLAIN_BUFFER_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ def _round(asked: argparse.Namespace, node: Node, origin: Origin, hf: str | None
     warm = _verify(node)
     found |= {"warm_wall_s": warm.wall_s, "warm_pass_s": warm.pass_s, "cpu_s": warm.cpu_s, "rss_mib": warm.peak_rss_mib}
     print(f"kboot      {warm.wall_s:.3f} s, pass {warm.pass_s:.3f} s", file=sys.stderr, flush=True)
+    _read(node.blobs)
+    quietly("plain_s", lambda: _plain_loop(node))
     if hf:
         _read(node.blobs)
         quietly("hf_wall_s", lambda: _hf_verify(hf, node, origin))
@@ -162,6 +165,23 @@ def _limit_gb_s() -> float:
         return sum(pool.map(work, range(cpus))) * (1 << 20) / SPEED_S / 1e9
 
 
+def _plain_loop(node: Node) -> float:
+    """Return the seconds in which the same files are hashed by the least that Python can do: readinto, update."""
+
+    def work(path: Path) -> str:
+        buffer, digest = memoryview(bytearray(PLAIN_BUFFER_BYTES)), hashlib.sha256()
+        with path.open("rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                digest.update(buffer[:count])
+        return digest.hexdigest()
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        if [path.name for path in node.blobs] != list(pool.map(work, node.blobs)):
+            raise RuntimeError("a shard is not what its name says")
+    return time.monotonic() - began
+
+
 def _read(blobs: Sequence[Path]) -> None:
     """Read every byte into the page cache, several files at once."""
 
@@ -224,6 +244,7 @@ def _document(node: Node, rounds: Sequence[dict[str, float]], hf: str | None, le
 
     ratios = {
         "fraction_of_limit": typical(lambda r: gb / r["warm_pass_s"] / r["limit_gb_s"]),
+        "fraction_of_plain_loop": typical(lambda r: r["plain_s"] / r["warm_pass_s"]),
         "cold_fraction_of_disk": typical(lambda r: r["disk_s"] / r["cold_pass_s"]),
     }
     left_out = {}
@@ -242,6 +263,7 @@ def _document(node: Node, rounds: Sequence[dict[str, float]], hf: str | None, le
         "warm_command_s": typical(lambda r: r["warm_wall_s"]),
         "cpu_s_per_gb": typical(lambda r: r["cpu_s"] / gb),
         "peak_rss_mib": typical(lambda r: r["rss_mib"]),
+        "plain_loop_gb_per_s": typical(lambda r: gb / r["plain_s"]),
         "cold_gb_per_s": typical(lambda r: gb / r["cold_pass_s"]),
         "disk_gb_per_s": typical(lambda r: gb / r["disk_s"]),
         **ledger,

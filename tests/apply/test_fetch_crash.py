@@ -194,7 +194,7 @@ def kill_at_steps(folder: Path, origin: str, stride: int, prepare: Callable[[Pat
     raise AssertionError("the run has more steps than were tried")
 
 
-@pytest.mark.parametrize("stride", [23, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [23, pytest.param(6, marks=pytest.mark.slow)])
 def test_killed_before_any_step_of_a_fetch_no_byte_is_lost_and_none_is_wrong(
     tmp_path: Path, origin: str, stride: int
 ) -> None:
