@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import literals
+import pytest
 
 from kboot.facts.types import MemoryFacts
 from kboot.plan.fetch import plan_bytes, plan_fetch, plan_verify, plan_warm
@@ -80,3 +81,16 @@ def test_warming_can_be_turned_off() -> None:
 
     assert () == actions
     assert "warm.enabled = false" in note
+
+
+@pytest.mark.parametrize(
+    ("size", "cold", "warmed"),
+    [(100 << 20, 1 << 20, False), (100 << 20, 2 << 20, True), (1 << 20, 64 << 10, False), (100, 1, True)],
+)
+def test_a_few_pages_that_the_kernel_took_back_are_left(size: int, cold: int, warmed: bool) -> None:
+    """A second boot of a good node has nothing to do, although some pages of a large file are gone by then."""
+    facts = literals.checkpoint(("a", "verified", size))
+    facts = replace(facts, files=(replace(facts.files[0], resident_bytes=size - cold),))
+    memory = replace(MEMORY, total_bytes=1 << 40, available_bytes=1 << 40)
+
+    assert warmed == bool(plan_warm(facts, WarmAsk(), memory)[0])

@@ -7,6 +7,9 @@ from kboot.facts.types import MemoryFacts
 from kboot.plan.types import FetchFile, Phase, PublishCheckpoint, VerifyFile, WarmFile
 from kboot.profile.types import WarmAsk
 
+_FEW_PAGES_BYTES = 64 << 10
+_SMALL_BYTES = 256 << 10
+
 
 def plan_bytes(
     checkpoint: CheckpointFacts, mode: VerifyMode, warm: WarmAsk, memory: MemoryFacts, model_path: str
@@ -50,7 +53,8 @@ def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) ->
     """Return the files to read into the page cache, in load order, and a note when there are none.
 
     Files that will be fetched are warm when they land. Files are taken while they fit into the memory that is free
-    for it: reading more would evict what was read first.
+    for it: reading more would evict what was read first. A file that lacks a few pages is left: the kernel takes some
+    back all the time, and an engine gets them sooner than anybody else.
     """
     if not ask.enabled:
         return (), "the profile turns warming off (warm.enabled = false)"
@@ -58,7 +62,9 @@ def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) ->
     actions: list[WarmFile] = []
     for local in checkpoint.files:
         cold = local.file.size_bytes - (local.resident_bytes or 0)
-        if local.state not in ("verified", "present") or local.resident_bytes is None or cold <= 0:
+        if local.state not in ("verified", "present") or local.resident_bytes is None:
+            continue
+        if cold <= _may_lack(local.file.size_bytes):
             continue
         if cold > budget:
             return tuple(actions), f"memory for warming ends at {local.file.path}"
@@ -66,6 +72,11 @@ def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) ->
         why = "part of it is not in the page cache" if local.resident_bytes else "not in the page cache"
         actions.append(WarmFile(local.file, local.resident_bytes, why))
     return tuple(actions), "" if actions else "every file on disk is in the page cache"
+
+
+def _may_lack(size_bytes: int) -> int:
+    """Return how much of a file may be cold without its being read for that."""
+    return 0 if size_bytes < _SMALL_BYTES else max(_FEW_PAGES_BYTES, size_bytes // 100)
 
 
 def warm_budget_bytes(ask: WarmAsk, memory: MemoryFacts) -> int:
