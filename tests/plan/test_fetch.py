@@ -90,7 +90,8 @@ def test_warming_can_be_turned_off() -> None:
 def test_a_few_pages_that_the_kernel_took_back_are_left(size: int, cold: int, warmed: bool) -> None:
     """A second boot of a good node has nothing to do, although some pages of a large file are gone by then."""
     facts = literals.checkpoint(("a", "verified", size))
-    facts = replace(facts, files=(replace(facts.files[0], resident_bytes=size - cold),))
+    file = replace(facts.files[0].file, size_bytes=size)
+    facts = replace(facts, files=(replace(facts.files[0], file=file, resident_bytes=size - cold),))
     memory = replace(MEMORY, total_bytes=1 << 40, available_bytes=1 << 40)
 
     assert warmed == bool(plan_warm(facts, WarmAsk(), memory)[0])
