@@ -67,9 +67,9 @@ def join(lines: Iterable[str]) -> str:
 def error_text(error: KbootError, width: int = WIDTH, paint: Paint = no_paint) -> str:
     """Return an error as it is printed: code, what was seen and wanted, where, and what to do next."""
     lines = [f"{paint('error:', 'bad')} {paint(error.code, 'strong')}"]
-    lines += wrap(error.message, "  ", width)
+    lines += wrap(error.message, "  ", width, whole=True)
     for place in error.where:
-        lines += wrap(place, "  ", width)
+        lines += wrap(place, "  ", width, whole=True)  # a path is to be copied
     if error.hint:
         lines += wrap(error.hint, "hint: ", width, whole=True)
     return join(lines)
