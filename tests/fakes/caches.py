@@ -14,6 +14,8 @@ from typing import Any
 
 import zstandard
 
+from kboot.store.cache_archive import list_digest
+
 FACTORS = {"driver": "580.82", "gpu_arch": "sm90", "engine": "vllm", "engine_version": "0.33.0", "commit": "c" * 40}
 KEY = "sm90-drv580.82-vllm0.33.0"
 MTIME_NS = 1781087915292417123
@@ -74,7 +76,12 @@ def archive(files: Mapping[str, bytes], /, *members: tuple[tarfile.TarInfo, byte
         "schema": 1, "kind": "cache-archive", "key": KEY, "factors": FACTORS, "completed_unix_s": 1796020000.0,
         "kboot_version": "0.1.0", "files": rows, **changes,
     }  # fmt: skip
-    return pack((info("kboot-cache.json"), json.dumps(listing).encode()), *(members or _members(files)))
+    return pack((info("kboot-cache.json"), signed(listing)), *(members or _members(files)))
+
+
+def signed(listing: Mapping[str, Any]) -> bytes:
+    """Return a list with the digest that makes it a whole one, whatever else is wrong with it."""
+    return json.dumps({**listing, "list_sha256": list_digest(listing)}).encode()
 
 
 def _members(files: Mapping[str, bytes]) -> list[tuple[tarfile.TarInfo, bytes]]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.caches import signed
 from kboot.errors import ActionFailed
 from kboot.store.cache_archive import (
     END,
@@ -34,7 +35,14 @@ LIST = ArchiveList("sm90-vllm0.33.0", {"driver": "580.82"}, 1796020000.0, "0.1.0
 def listed(*files: ArchivedFile, **changes: Any) -> bytes:
     """Return the bytes of a list that may be wrong."""
     document = {**json.loads(encode_list(LIST)), **({"files": [list(f) for f in files]} if files else {}), **changes}
-    return json.dumps(document).encode()
+    del document["list_sha256"]
+    return signed(document)
+
+
+def test_a_list_in_which_one_letter_changed_is_refused() -> None:
+    """Key and factors are covered by no file's hash; the list has one of its own."""
+    with pytest.raises(NotAnArchive, match="damaged"):
+        decode_list(encode_list(LIST).replace(b"580.82", b"590.82"))
 
 
 def test_a_list_is_read_back_and_always_the_same_bytes() -> None:

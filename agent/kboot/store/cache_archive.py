@@ -9,6 +9,7 @@ written or accepted.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +29,7 @@ END = bytes(2 * BLOCK)
 _KIND = "cache-archive"
 _SCHEMA = 1
 _PREFIX = "files/"
+_DIGEST = "list_sha256"
 _MAX_PATH_BYTES = 2000
 _MAX_NAME_BYTES = 255
 _MAX_PAX_BYTES = 8 << 10
@@ -88,7 +90,16 @@ def encode_list(found: ArchiveList) -> bytes:
         "kboot_version": found.kboot_version,
         "files": sorted(found.files),
     }
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _json({**document, _DIGEST: list_digest(document)}) + b"\n"
+
+
+def list_digest(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a list without its digest: what no other hash covers, the key and the factors, is in it."""
+    return hashlib.sha256(_json(document)).hexdigest()
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
 
 
 def decode_list(data: bytes) -> ArchiveList:
@@ -99,6 +110,8 @@ def decode_list(data: bytes) -> ArchiveList:
     """
     try:
         document = json.loads(data)
+        if document.pop(_DIGEST) != list_digest(document):
+            raise NotAnArchive("its list is damaged: its SHA-256 is another one")
         if (document["schema"], document["kind"]) != (_SCHEMA, _KIND):
             raise NotAnArchive(f"schema {document['schema']} of {document['kind']}, wanted {_SCHEMA} of {_KIND}")
         files = tuple(ArchivedFile(*row) for row in document["files"])
