@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,26 @@ def test_a_file_that_was_renamed_or_removed_meanwhile_is_noticed(tmp_path: Path)
         assert not renamed.is_named
         path.touch()
         assert not again.is_named
+
+
+LETTING_GO_FAILS = """
+import os, sys
+from pathlib import Path
+from kboot.host.blocks import BlockFile
+path = Path(sys.argv[1])
+blocks = BlockFile(path)
+assert blocks.try_lock()
+blocks.write(memoryview(b"bytes"), 0)
+blocks.sync()
+(mine,) = [fd for fd in os.listdir("/proc/self/fd") if os.path.realpath(f"/proc/self/fd/{fd}") == os.path.realpath(path)]
+os.close(int(mine))  # from here on the kernel answers its close with an error
+blocks.close()
+"""
+
+
+def test_a_file_system_that_fails_at_letting_go_loses_nothing(tmp_path: Path) -> None:
+    """B013: on some mounts the release of a lock fails after all is written and synced; the file counts."""
+    path = tmp_path / "x.part"
+    subprocess.run([sys.executable, "-c", LETTING_GO_FAILS, str(path)], timeout=60, check=True)
+
+    assert b"bytes" == path.read_bytes()

@@ -60,7 +60,7 @@ def test_an_unknown_root_is_refused(secure: FakeHub) -> None:
 
 
 def test_a_certificate_of_the_future_means_a_wrong_clock(tmp_path: Path) -> None:
-    """A certificate that is not valid yet is waited for: the clock may not be set."""
+    """B143: a certificate that is not valid yet is waited for: the clock may not be set."""
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

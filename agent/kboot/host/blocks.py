@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -49,10 +50,11 @@ class BlockFile:
         self.close()
 
     def close(self) -> None:
-        """Close it; nothing when closed already."""
+        """Close it; nothing when closed already. Its lock goes with it, also where the file system fails at that."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            os.close(fd)
+            with suppress(OSError):  # what was written has been synced, or is known not to be
+                os.close(fd)
 
     def try_lock(self) -> bool:
         """Keep other processes from it until it is closed; False when one of them has it."""
