@@ -86,7 +86,8 @@ blocks = BlockFile(path)
 assert blocks.try_lock()
 blocks.write(memoryview(b"bytes"), 0)
 blocks.sync()
-(mine,) = [fd for fd in os.listdir("/proc/self/fd") if os.path.realpath(f"/proc/self/fd/{fd}") == os.path.realpath(path)]
+links = {fd: os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")}
+(mine,) = [fd for fd, target in links.items() if target == os.path.realpath(path)]
 os.close(int(mine))  # from here on the kernel answers its close with an error
 blocks.close()
 """
