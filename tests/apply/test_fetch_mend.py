@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from random import Random
@@ -13,7 +18,7 @@ from fakes.fetching import ASK, Fetched, listing_of, sources_of
 from fakes.hub import REPO, FakeHub, Flip, Status
 from kboot.apply.fetch import fetch_files
 from kboot.apply.verify import verify_files
-from kboot.checkpoint import VerifyMode
+from kboot.checkpoint import RemoteFile, VerifyMode
 from kboot.events import Event, FileTrouble
 from kboot.plan.types import FetchFile, VerifyFile
 from kboot.report.types import Outcome
@@ -21,6 +26,7 @@ from kboot.store.store import Store
 from kboot.store.verifier import RANGE_BYTES, Prefixes
 
 SHARD = "model-00001-of-00001.safetensors"
+TESTS = Path(__file__).parents[1]
 MIB = 1 << 20
 SIZE = 2 * RANGE_BYTES + 5 * MIB  # two whole ranges and a rest
 
@@ -59,6 +65,10 @@ class Node:
             for at in offsets:
                 file.seek(at)
                 file.write(bytes([FILES[SHARD][at] ^ 1]))
+
+    def which(self) -> tuple[str, RemoteFile]:
+        """Return repository and file."""
+        return REPO, FILE
 
     def verify(self, mode: VerifyMode = "full") -> Outcome:
         """Look at it as `kboot verify` does."""
@@ -175,4 +185,38 @@ def test_a_file_that_came_from_elsewhere_is_mended_the_same_way(tmp_path: Path) 
         ranges = [r.range for r in hub.asked(SHARD)]
 
     assert [f"bytes={2 * RANGE_BYTES}-"] == ranges
+    assert FILES[SHARD] == node.blob.read_bytes()
+
+
+VERIFY_AND_MEND = """
+import json, sys
+from pathlib import Path
+from apply.test_fetch_mend import Node, SHARD
+node = Node(Path(sys.argv[1]))
+found = node.verify()
+got = node.fetch(sys.argv[2])
+print(json.dumps([found.error and found.error.code, node.store.look(*node.which()).state, got.errors]))
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_a_bad_sector_costs_its_range(node: Node, tmp_path: Path) -> None:
+    """The disk answers EIO in the middle of a shard: it is damaged, what can be read is kept, the rest is fetched."""
+    source, library = TESTS / "fakes/badsector/badsector.c", tmp_path / "badsector.so"
+    subprocess.run(["gcc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    node.store.ledger.close()
+    env = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "BAD_INODE": str(node.blob.stat().st_ino),
+        "BAD_OFFSET": str(RANGE_BYTES + 5 * MIB),
+        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+    }
+    with FakeHub(FILES) as hub:
+        argv = [sys.executable, "-c", VERIFY_AND_MEND, str(tmp_path), hub.url]
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=100)
+        ranges = [r.range for r in hub.asked(SHARD)]
+
+    assert ["file-unreadable", "verified", []] == json.loads(done.stdout or "null"), done.stderr
+    assert [f"bytes={RANGE_BYTES}-{2 * RANGE_BYTES - 1}"] == ranges
     assert FILES[SHARD] == node.blob.read_bytes()

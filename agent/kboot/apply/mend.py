@@ -15,6 +15,7 @@ _WRONG_HERE = frozenset(
         "file-changed-while-read",
         "file-damaged",
         "file-missing",
+        "file-unreadable",
         "shard-hash-mismatch",
         "shard-size-mismatch",
     }

@@ -13,7 +13,7 @@ from kboot.apply.mend import mends
 from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.apply.pace import FULL_PACE, Pace, Throttle
 from kboot.checkpoint import Listing, LocalFile, RemoteFile
-from kboot.errors import VerificationFailed
+from kboot.errors import ActionFailed, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.files import explain_os_error
@@ -112,6 +112,11 @@ class _Job:
             hashed = hash_file(blob, file, on_bytes=on_bytes, known=known, past_cache=self.past_cache)
         except VerificationFailed as exc:
             raise self._condemned(file, blob, exc) from exc
+        except ActionFailed as exc:
+            if exc.code != "storage-error":
+                raise
+            unreadable = VerificationFailed("file-unreadable", f"{file.path}: the disk cannot read all of it")
+            raise self._condemned(file, blob, unreadable) from exc
         if (problem := self._read_structure(file, blob)) is not None:
             raise _published_broken(file, problem)
         self.store.record_hashed(self.listing, file, hashed)
@@ -150,11 +155,14 @@ class _Job:
             self.store.forget(self.listing, file)
             return exc
         try:
-            what = read_structure(blob, file)
             mark = self.store.mark(blob)
         except OSError:  # gone meanwhile
             self.store.forget(self.listing, file)
             return exc
+        try:
+            what = read_structure(blob, file)
+        except OSError:
+            what = None
         said = f"{file.path}: {what.text}" if isinstance(what, structure.Problem) else exc.message
         self.store.record(self.listing, file, mark, "damaged", "this disk", said.removeprefix(f"{file.path}: "))
         return VerificationFailed(
