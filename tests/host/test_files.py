@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -89,6 +91,22 @@ def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
     files.make_dirs(tmp_path / "a" / "b" / "c", mode=0o700)
 
     assert [0o700, 0o750, 0o750] == [(tmp_path / p).stat().st_mode & 0o777 for p in ("a", "a/b", "a/b/c")]
+
+
+def test_phases_side_by_side_make_the_same_parents(tmp_path: Path) -> None:
+    """Nobody fails because another made the parent between two looks at it."""
+    rounds, threads = 100, 4
+    together = Barrier(threads)
+
+    def make(number: int) -> None:
+        for n in range(rounds):
+            together.wait(timeout=60)
+            files.make_dirs(tmp_path / str(n) / "state" / str(number))
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(make, range(threads)))
+
+    assert rounds * threads == len(list(tmp_path.glob("*/state/*")))
 
 
 def test_a_file_in_the_way_of_a_folder_is_named(tmp_path: Path) -> None:

@@ -257,16 +257,21 @@ def _fsync_dir(path: Path) -> None:
 
 def _make_dirs(path: Path, mode: int) -> None:
     try:
+        _make_dir(path, mode)
+    except FileNotFoundError:
+        if not os.path.isdir(path.parent):
+            _make_dirs(path.parent, mode)
+        # Also where the parent is there: another thread or process may have made it just now. A file system that makes
+        # no folders, as procfs, says the same again.
+        _make_dir(path, mode)
+
+
+def _make_dir(path: Path, mode: int) -> None:
+    try:
         os.mkdir(path, mode)
     except FileExistsError:
         if not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
-        return
-    except FileNotFoundError:
-        if os.path.isdir(path.parent):  # a file system that makes no folders, as procfs
-            raise
-        _make_dirs(path.parent, mode)
-        _make_dirs(path, mode)
         return
     os.chmod(path, mode)  # what the umask took
     _fsync_dir(path.parent)
