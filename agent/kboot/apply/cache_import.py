@@ -235,18 +235,22 @@ class _Tar:
     def _take(self, size_bytes: int) -> memoryview:
         """Return exactly so many bytes, fewer only at the end of the stream."""
         if len(self._ahead) < size_bytes:
-            parts: list[bytes | memoryview] = [self._ahead]
-            have = len(self._ahead)
-            while have < size_bytes and (more := self._read(max(_PIECE_BYTES, size_bytes - have))):
-                parts.append(more)
-                have += len(more)
-            self._ahead = memoryview(b"".join(parts))
+            self._refill(size_bytes)
         taken, self._ahead = self._ahead[:size_bytes], self._ahead[size_bytes:]
         return taken
 
-    def _read(self, size_bytes: int) -> bytes:
+    def _refill(self, size_bytes: int) -> None:
+        """Decompress into a new buffer, behind what is left of the last one: views of that are still being written."""
+        have = len(self._ahead)
+        buffer = memoryview(bytearray(max(have + _PIECE_BYTES, size_bytes)))
+        buffer[:have] = self._ahead
+        while have < size_bytes and (more := self._read_into(buffer[have:])):
+            have += more
+        self._ahead = buffer[:have]
+
+    def _read_into(self, buffer: memoryview) -> int:
         try:
-            return bytes(self._stream.read(size_bytes))
+            return self._stream.readinto(buffer)
         except self._zstd_error as exc:
             raise NotAnArchive(f"it cannot be decompressed: {exc}") from exc
         except OSError as exc:
