@@ -38,3 +38,10 @@ def test_anything_else_is_refused_by_name(text: str) -> None:
     """A malformed list is an error that shows the part that is wrong."""
     with pytest.raises(ValueError, match=f"'{text}'"):
         parse_cpu_list(text)
+
+
+@pytest.mark.parametrize("text", ["0-99999999999", "99999999999", "0-65536", "0-" + "9" * 5000])
+def test_a_list_that_no_kernel_writes_is_refused_before_it_is_counted_out(text: str) -> None:
+    """A hostile recording could otherwise ask for terabytes of numbers."""
+    with pytest.raises(ValueError, match="goes beyond 65535"):
+        parse_cpu_list(text)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+HIGHEST = (1 << 16) - 1
+"""Kernels are built for 8,192 CPUs and 1,024 nodes at most; a list that goes far beyond is a mistake or an attack."""
+
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
     """Return the numbers of a kernel list, sorted; an empty text is an empty list.
 
     Raises:
-        ValueError: not a list of numbers and ascending ranges.
+        ValueError: not a list of numbers and ascending ranges, or one beyond HIGHEST.
     """
     numbers: set[int] = set()
     for part in text.replace("\n", "").split(","):
@@ -17,7 +20,9 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
             continue
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() if dash else True)):
-            raise ValueError(f"{part.strip()!r} is not a number or a range of numbers")
+            raise ValueError(f"{part.strip()[:40]!r} is not a number or a range of numbers")
+        if max(len(first.lstrip("0")), len(last.lstrip("0"))) > len(str(HIGHEST)) or int(last or first) > HIGHEST:
+            raise ValueError(f"{part.strip()[:40]!r} goes beyond {HIGHEST}")
         if dash and int(last) < int(first):
             raise ValueError(f"{part.strip()!r} runs backwards")
         numbers.update(range(int(first), int(last if dash else first) + 1))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kboot.errors import ActionFailed
 from kboot.host.files import Identity
+from kboot.jsontext import parse_json
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing
@@ -176,7 +177,7 @@ def parse(data: bytes, key: bytes) -> HandoffRecord:
         ActionFailed: handoff-forged, when it is not one; handoff-stale, when another version of kboot wrote it.
     """
     try:
-        document = json.loads(data)
+        document = parse_json(data)
         signature = document.pop(_SIGNATURE)
     except (ValueError, KeyError, AttributeError, TypeError) as exc:
         raise forged("it is not a signed record") from exc

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kboot.host.real import RealHost
+from kboot.host.types import Printed
 
 
 def test_this_machine_answers_what_the_kernel_says() -> None:
@@ -43,3 +44,14 @@ def test_a_big_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
         len(RealHost().read_text(str(tmp_path / "big"))),
         len(RealHost().read_text(str(tmp_path / "big"), 70_000)),
     ]
+
+
+def test_a_program_is_asked_in_english_and_inside_a_deadline() -> None:
+    """Its output and status come back; one that is missing or does not end is an OSError."""
+    host = RealHost()
+
+    assert Printed(3, "C\n") == host.program(("sh", "-c", "echo $LC_ALL; exit 3"), 30.0)
+    with pytest.raises(FileNotFoundError):
+        host.program(("no-such-program",), 30.0)
+    with pytest.raises(TimeoutError, match="no answer"):
+        host.program(("sleep", "600"), 0.2)

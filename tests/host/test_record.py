@@ -13,6 +13,7 @@ from kboot.host.paths import Paths, find_paths
 from kboot.host.real import RealHost
 from kboot.host.record import record
 from kboot.host.recorded import RecordedHost
+from kboot.host.types import Host, Printed
 from nodes.plugin import MachineRoot, facts_of
 
 SETTINGS = ("/sys/kernel/mm/transparent_hugepage/enabled", "/proc/sys/vm/swappiness")
@@ -74,3 +75,17 @@ def test_a_state_folder_behind_an_absolute_link_stays_in_the_tree(machine: Machi
     record(RecordedHost(root), tmp_path / "out", lambda host: collect(host, find_paths(root, {}, 0)))
 
     assert (False, {"key": {"torch": "2.11"}}) == (elsewhere.exists(), facts_of(tmp_path / "out").caches.factors_of)
+
+
+def test_what_programs_printed_and_the_clock_are_recorded(tmp_path: Path) -> None:
+    """Without tokens; the record answers as the machine did."""
+
+    def ask(host: Host) -> tuple[object, object]:
+        return host.program(("echo", "hf_abcdefghijklmnop"), 30.0), host.clock()
+
+    seen: list[tuple[object, object]] = []
+    record(RealHost(), tmp_path / "record", lambda host: seen.append(ask(host)))
+    back = ask(RecordedHost(tmp_path / "record"))
+
+    assert Printed(0, "hf_***\n") == back[0]
+    assert seen[0][1] == back[1]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from kboot.host.kernel_clock import KernelClock
 from kboot.host.recorded import RecordedHost
-from kboot.host.types import DiskSpace
+from kboot.host.types import DiskSpace, Printed
 
 
 def tree(root: Path, files: dict[str, str]) -> RecordedHost:
@@ -124,3 +125,39 @@ def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
 
     assert ("123", "\ufffd1") == (host.read_text("/a", 3), host.read_text("/b"))
     assert os.fspath(tmp_path / "a") == os.fspath(host.locate("/a"))
+
+
+def test_programs_and_the_clock_answer_as_they_did(tmp_path: Path) -> None:
+    """By the whole command line; one that was not run then is as if it were not installed."""
+    programs = {"smartctl -j /dev/sda": {"status": 4, "text": "{}"}, "nvme list": "text"}
+    files = {"programs.json": json.dumps(programs), "clock.json": '{"synchronised": true, "error_s": 0.25}'}
+    host = tree(tmp_path, files)
+
+    assert Printed(4, "{}") == host.program(("smartctl", "-j", "/dev/sda"), 1.0)
+    assert KernelClock(True, 0.25) == host.clock()
+    with pytest.raises(FileNotFoundError):
+        host.program(("smartctl", "-j", "/dev/sdb"), 1.0)
+    with pytest.raises(OSError, match="wants a number status and a text"):
+        host.program(("nvme", "list"), 1.0)
+    with pytest.raises(FileNotFoundError):
+        RecordedHost(tmp_path / "none").clock()
+
+
+def test_names_that_are_no_text_are_left_out(tmp_path: Path) -> None:
+    """Nothing could print them."""
+    (tmp_path / "sys").mkdir()
+    os.mkdir(os.fsencode(tmp_path / "sys") + b"/\xff")
+    (tmp_path / "sys" / "é").mkdir()
+
+    assert ("é",) == RecordedHost(tmp_path).names("/sys")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"gpus": "\\ud800"}'])
+def test_hostile_json_is_an_answer_or_an_os_error(tmp_path: Path, text: str) -> None:
+    """Nothing that a file says ends in another exception, now or where it is printed."""
+    host = tree(tmp_path, {"nvml.json": text})
+    if text.startswith("["):
+        with pytest.raises(OSError, match="nested too deep"):
+            host.nvml(1.0)
+    else:
+        assert {"gpus": "?"} == host.nvml(1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from kboot.host.clock import monotonic_s
 from kboot.host.files import explained, read_small
 from kboot.host.stream import OutFile
 from kboot.host.tree import TreeEntry, read_head, read_tree
+from kboot.jsontext import parse_json
 from kboot.store.cache_archive import (
     END,
     LIST_NAME,
@@ -89,7 +89,7 @@ def export_cache(folder: Path, target: Path, cpus: int, *, incomplete: bool = Fa
 def _state(folder: Path) -> tuple[Mapping[str, str], float | None]:
     """Return a cache's factors and when an engine reached ready with it."""
     try:
-        factors: Any = json.loads(read_small(folder / FACTORS, 1 << 20))
+        factors: Any = parse_json(read_small(folder / FACTORS, 1 << 20))
     except (OSError, ValueError) as exc:
         raise ActionFailed(
             "cache-missing",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +18,7 @@ from kboot.host.files import read_small
 from kboot.host.paths import Paths
 from kboot.host.tree import Tree, read_tree, sync_file_system
 from kboot.host.types import Host
+from kboot.jsontext import parse_json
 from kboot.plan.types import Plan
 from kboot.report.cache_manifest import Added, CacheManifest, manifest_of, without_secrets
 from kboot.report.saved_caches import load_manifest, save_manifest
@@ -32,7 +32,7 @@ def engine_factors(folder: Path, files: Iterable[tuple[str, str]]) -> dict[str, 
     found: dict[str, Mapping[str, Any]] = {}
     for name, path in files:
         with suppress(OSError, ValueError):
-            document = json.loads(read_small(folder / path, _FACTOR_BYTES))
+            document = parse_json(read_small(folder / path, _FACTOR_BYTES))
             if isinstance(document, dict):
                 env = document.get("env")
                 found[name] = {**document, "env": without_secrets(env) if isinstance(env, dict) else {}}

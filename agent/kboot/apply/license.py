@@ -14,6 +14,7 @@ from kboot.errors import LicenseNotAccepted, SourceError, VerificationFailed
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs, read_small
 from kboot.host.paths import Paths
+from kboot.jsontext import parse_json
 from kboot.profile.types import Profile
 from kboot.sources.types import Source
 from kboot.store.store import Store
@@ -86,7 +87,7 @@ def status(profile: Profile, paths: Paths, text_sha256: str | None) -> LicenseSt
         record = _parse(read_small(path, _MAX_RECORD_BYTES))
     except FileNotFoundError:
         return LicenseState("missing", f"nobody accepted {profile.license.name} on this node")
-    except (OSError, ValueError, OverflowError, RecursionError) as exc:
+    except (OSError, ValueError, OverflowError) as exc:
         return LicenseState("missing", f"the record {path} cannot be read: {exc}")
     return _compare(profile, record, text_sha256)
 
@@ -151,7 +152,7 @@ def _compare(profile: Profile, record: Acceptance, text_sha256: str | None) -> L
 
 def _parse(data: bytes) -> Acceptance:
     """Raise ValueError for anything that kboot did not write."""
-    document: Any = json.loads(data)
+    document: Any = parse_json(data)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(f"not a licence record of schema {SCHEMA}")
     return Acceptance(

@@ -13,6 +13,7 @@ from typing import Any
 from kboot.checkpoint import Listing, RemoteFile
 from kboot.errors import FactMissing, KbootError, SourceError, VerificationFailed
 from kboot.host.files import atomic_write, make_dirs, read_small
+from kboot.jsontext import parse_json
 from kboot.plan.memory.model import Model, model_of
 from kboot.plan.memory.shape import ModelShape, read_shape
 from kboot.plan.memory.tensors import TensorGroup, read_tensors
@@ -114,7 +115,7 @@ def _listed_shape(listing: Listing, store: Store, sources: Sequence[Source]) -> 
 
 def _shape(data: bytes, where: str) -> ModelShape:
     try:
-        config = json.loads(data)
+        config = parse_json(data)
     except ValueError as exc:
         raise FactMissing("config-not-valid", f"{where} is not JSON: {exc}") from exc
     if not isinstance(config, dict):
@@ -156,7 +157,7 @@ def _from_any(sources: Sequence[Source], listing: Listing, files: Sequence[Remot
 def _load(path: Path, names: Sequence[str]) -> tuple[TensorGroup, ...] | None:
     """Return what was kept for exactly these files; None where nothing usable was."""
     try:
-        document: Any = json.loads(read_small(path, _LIMIT_KEPT_BYTES))
+        document: Any = parse_json(read_small(path, _LIMIT_KEPT_BYTES))
         if document["schema"] != _SCHEMA or document["files"] != list(names):
             return None
         return tuple(_kept_group(group) for group in document["tensors"])

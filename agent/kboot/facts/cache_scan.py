@@ -6,7 +6,6 @@ reached ready, whose files were made durable then.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from kboot.host.files import read_small
 from kboot.host.holders import holders_of
 from kboot.host.sharing import engine_user
 from kboot.host.tree import Tree, read_head, read_tree
+from kboot.jsontext import parse_json
 from kboot.store.cache_files import MANIFEST, OWN, Marks, read_inventory
 from kboot.store.cache_shape import is_read, torn
 
@@ -110,7 +110,7 @@ def _tuned(folder: Path, paths: Iterable[str]) -> Iterator[TunedFile]:
     """Yield the tuned kernels' files whose metadata can be read; torn ones are told apart from these."""
     for path in filter(_TUNED.search, paths):
         with suppress(OSError, ValueError):
-            document = json.loads(read_small(folder / path, _TUNED_BYTES))
+            document = parse_json(read_small(folder / path, _TUNED_BYTES))
             stamps = document.get("_metadata") if isinstance(document, dict) else None
             stamps = stamps if isinstance(stamps, dict) else {}
             yield TunedFile(path, {str(k): str(v) for k, v in sorted(stamps.items()) if v is not None})
@@ -126,7 +126,7 @@ def _batons(folder: Path, special: Iterable[str]) -> tuple[Baton, ...]:
 
 def _made_on(folder: Path) -> str:
     with suppress(OSError, ValueError, AttributeError):
-        return str(json.loads(read_small(folder / MANIFEST, _TUNED_BYTES)).get("machine", ""))
+        return str(parse_json(read_small(folder / MANIFEST, _TUNED_BYTES)).get("machine", ""))
     return ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from kboot.facts.reader import Reader
 from kboot.facts.types import CacheFacts, Gap, NodeFacts
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.jsontext import parse_json
 from kboot.store.cache_files import COMPLETE, FACTORS
 
 _MACHINE_ID = "/etc/machine-id"
@@ -64,7 +64,7 @@ def _factors(reader: Reader, name: str, source: str) -> Mapping[str, str] | None
     if text is None:
         return None
     try:
-        factors = json.loads(text)
+        factors = parse_json(text)
     except ValueError as exc:
         reader.gap(fact, source, f"not JSON: {exc}")
         return None

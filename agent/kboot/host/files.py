@@ -18,6 +18,7 @@ from typing import Literal
 from kboot.host.clock import unix_s
 from kboot.host.locks import FileLock, lock_file
 from kboot.host.os_errors import explain_os_error, explained
+from kboot.host.plain_file import open_plain
 
 __all__ = [
     "FileLock",
@@ -149,9 +150,9 @@ def read_small(path: Path, limit_bytes: int) -> bytes:
     """Return the file's content.
 
     Raises:
-        OSError: not readable; errno EFBIG when it is larger than `limit_bytes`.
+        OSError: not readable, or no file; errno EFBIG when it is larger than `limit_bytes`.
     """
-    with open(path, "rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         data = file.read(limit_bytes + 1)
     if len(data) > limit_bytes:
         raise OSError(errno.EFBIG, f"larger than {limit_bytes} bytes", str(path))

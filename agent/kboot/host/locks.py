@@ -15,6 +15,7 @@ from typing import Self
 from kboot.errors import ActionFailed
 from kboot.host.clock import monotonic_s, sleep_s, unix_s
 from kboot.host.os_errors import explain_os_error
+from kboot.jsontext import parse_json
 
 _POLL_S = 0.05
 
@@ -109,7 +110,7 @@ def lock_file(path: Path, timeout_s: float) -> FileLock:
 def holder(path: Path) -> str | None:
     """Return who signed the lock file ("pid 71 on node-3 since 1764500000"); None when nobody did."""
     try:
-        record = json.loads(path.read_bytes()[:4096])
+        record = parse_json(path.read_bytes()[:4096])
         return f"pid {record['pid']} on {record['host']} since {record['started_unix_s']:.0f}"
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
+import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kboot.host.kernel_clock import KernelClock, kernel_clock
 from kboot.host.kernel_log import read_kernel_log
 from kboot.host.nvml import ask_nvml
-from kboot.host.types import DiskSpace
+from kboot.host.plain_file import open_plain
+from kboot.host.types import DiskSpace, Printed
 
 _LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -19,6 +23,7 @@ _LIMITS = {
     "nproc": resource.RLIMIT_NPROC,
     "stack": resource.RLIMIT_STACK,
 }
+_ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class RealHost:
@@ -34,9 +39,13 @@ class RealHost:
         """Return the file's text, stripped of trailing newlines; no more than the limit is read."""
         return read_limited(path, limit_bytes)
 
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """Return the file's bytes as they are; no more than the limit is read."""
+        return read_raw(path, limit_bytes)
+
     def names(self, path: str) -> tuple[str, ...]:
         """Return the sorted names in a folder."""
-        return tuple(sorted(os.listdir(path)))
+        return text_names(path)
 
     def exists(self, path: str) -> bool:
         """Return whether the path exists (links followed)."""
@@ -70,6 +79,23 @@ class RealHost:
         """Return the kernel's messages since boot, one a line."""
         return read_kernel_log()
 
+    def program(self, argv: Sequence[str], timeout_s: float) -> Printed:
+        """Return what a program prints, killed at the deadline."""
+        from kboot.host.processes import run
+
+        path = f"{os.environ.get('PATH', '')}:{_ADMIN_PATH}"
+        found = shutil.which(argv[0], path=path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "is not installed", argv[0])
+        done = run((found, *argv[1:]), timeout_s, env={"PATH": path, "LC_ALL": "C"})
+        if done.timed_out:
+            raise TimeoutError(errno.ETIMEDOUT, f"no answer in {timeout_s:g} s", argv[0])
+        return Printed(done.status, done.stdout.decode(errors="replace"))
+
+    def clock(self) -> KernelClock:
+        """Return whether the kernel's clock is kept right."""
+        return kernel_clock()
+
     def environ(self) -> Mapping[str, str]:
         """Return a copy of this process's environment."""
         return dict(os.environ)
@@ -95,12 +121,30 @@ def read_limited(path: str | Path, limit_bytes: int) -> str:
     """Return up to `limit_bytes` of a file as text, trailing newlines stripped; bytes that are no UTF-8 become U+FFFD.
 
     Raises:
-        OSError: not readable.
+        OSError: not readable, or no file.
     """
-    with open(path, "rb", buffering=0) as file:
+    return read_raw(path, limit_bytes).decode("utf-8", errors="replace").rstrip("\n")
+
+
+def read_raw(path: str | Path, limit_bytes: int) -> bytes:
+    """Return up to `limit_bytes` of a file.
+
+    Raises:
+        OSError: not readable, or no file.
+    """
+    with os.fdopen(open_plain(path), "rb", buffering=0) as file:
         parts: list[bytes] = []
         left = limit_bytes
         while left > 0 and (part := file.read(min(left, 1 << 16))):  # procfs gives a page at a time
             parts.append(part)
             left -= len(part)
-    return b"".join(parts).decode("utf-8", errors="replace").rstrip("\n")
+    return b"".join(parts)
+
+
+def text_names(path: str | Path) -> tuple[str, ...]:
+    """Return the sorted names in a folder, without those that are no UTF-8: neither the kernel nor kboot gives such.
+
+    Raises:
+        OSError: not a readable folder.
+    """
+    return tuple(sorted(name for name in os.listdir(path) if not any("\ud800" <= c <= "\udfff" for c in name)))

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from kboot.cpulist import format_cpu_list
 from kboot.host.files import atomic_write, make_dirs, replace_link
-from kboot.host.recorded import DISK_SPACE_FILE, KERNEL_LOG_FILE, LIMIT_NAMES, NVML_FILE, RecordedHost
-from kboot.host.types import DiskSpace, Host
+from kboot.host.kernel_clock import KernelClock
+from kboot.host.recorded import (
+    CLOCK_FILE,
+    DISK_SPACE_FILE,
+    KERNEL_LOG_FILE,
+    LIMIT_NAMES,
+    NVML_FILE,
+    PROGRAMS_FILE,
+    RecordedHost,
+)
+from kboot.host.types import DiskSpace, Host, Printed
 
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
 _ENVIRON = re.compile(r"/proc/[^/]+/environ")
@@ -40,10 +50,13 @@ class Recorder:
         self._host = host
         self._lock = Lock()  # NVML is asked from a thread of its own
         self._texts: dict[str, str] = {}
+        self._raw: dict[str, bytes] = {}
         self._present: set[str] = set()
         self._links: dict[str, str] = {}
         self._spaces: dict[str, DiskSpace] = {}
         self._nvml: Mapping[str, Any] | None = None
+        self._programs: dict[str, Printed] = {}
+        self._clock: KernelClock | None = None
 
     @property
     def live(self) -> bool:
@@ -61,6 +74,13 @@ class Recorder:
             if path not in _MADE_FILES and len(text) >= len(self._texts.get(path, "")):
                 self._texts[path] = _clean(path, text)
         return text
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """Pass on and keep; what is read so is no text and holds no words."""
+        data = self._host.read_bytes(path, limit_bytes)
+        with self._lock:
+            self._raw[path] = data
+        return data
 
     def names(self, path: str) -> tuple[str, ...]:
         """Pass on; each name is kept as an empty file unless something below it is read."""
@@ -112,6 +132,20 @@ class Recorder:
             self._texts[f"/{KERNEL_LOG_FILE}"] = _clean(KERNEL_LOG_FILE, text)
         return text
 
+    def program(self, argv: Sequence[str], timeout_s: float) -> Printed:
+        """Pass on and keep, without secrets."""
+        printed = self._host.program(argv, timeout_s)
+        with self._lock:
+            self._programs[shlex.join(argv)] = Printed(printed.status, _clean("", printed.text))
+        return printed
+
+    def clock(self) -> KernelClock:
+        """Pass on and keep."""
+        clock = self._host.clock()
+        with self._lock:
+            self._clock = clock
+        return clock
+
     def environ(self) -> Mapping[str, str]:
         """Pass on; never kept."""
         return self._host.environ()
@@ -136,11 +170,12 @@ class Recorder:
             make_dirs(place.parent)
             replace_link(place, link)
         tree = RecordedHost(out)  # keeps what lies behind an absolute link inside the tree
-        files = {**self._texts, **self._made()}
-        for path, text in files.items():
+        texts = {**self._texts, **self._made()}
+        files = {path: f"{text}\n".encode() if text else b"" for path, text in texts.items()} | self._raw
+        for path, data in files.items():
             place = tree.locate(path)
             make_dirs(place.parent)
-            atomic_write(place, f"{text}\n".encode() if text else b"")
+            atomic_write(place, data)
         return len(files) + len(self._links) + self._save_names(tree)
 
     def _save_names(self, tree: RecordedHost) -> int:
@@ -163,6 +198,12 @@ class Recorder:
                 indent=1,
             ),
         }
+        if self._programs:
+            printed = {line: {"status": p.status, "text": p.text} for line, p in sorted(self._programs.items())}
+            made[f"/{PROGRAMS_FILE}"] = json.dumps(printed, indent=1)
+        if self._clock is not None:
+            clock = {"synchronised": self._clock.synchronised, "error_s": self._clock.error_s}
+            made[f"/{CLOCK_FILE}"] = json.dumps(clock)
         uid = self._host.uid()
         status = [f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}"]
         try:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kboot.cpulist import parse_cpu_list
-from kboot.host.real import read_limited
-from kboot.host.types import DiskSpace
+from kboot.host.kernel_clock import KernelClock
+from kboot.host.real import read_limited, read_raw, text_names
+from kboot.host.types import DiskSpace, Printed
+from kboot.jsontext import parse_json
 
 NVML_FILE = "nvml.json"
 DISK_SPACE_FILE = "disk_space.json"
 KERNEL_LOG_FILE = "dmesg.txt"
+PROGRAMS_FILE = "programs.json"
+CLOCK_FILE = "clock.json"
 LIMIT_NAMES = {
     "nofile": "Max open files",
     "memlock": "Max locked memory",
@@ -45,9 +49,13 @@ class RecordedHost:
         """Return the file's text, stripped of trailing newlines; no more than the limit is read."""
         return read_limited(self.locate(path), limit_bytes)
 
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """Return the file's bytes as they are; no more than the limit is read."""
+        return read_raw(self.locate(path), limit_bytes)
+
     def names(self, path: str) -> tuple[str, ...]:
         """Return the sorted names in a folder."""
-        return tuple(sorted(os.listdir(self.locate(path))))
+        return text_names(self.locate(path))
 
     def exists(self, path: str) -> bool:
         """Return whether the path exists in the tree (links followed inside it)."""
@@ -95,6 +103,31 @@ class RecordedHost:
         """Return dmesg.txt of the tree."""
         return read_limited(self.locate(f"/{KERNEL_LOG_FILE}"), _JSON_LIMIT_BYTES)
 
+    def program(self, argv: Sequence[str], timeout_s: float) -> Printed:  # noqa: ARG002 - a file answers at once
+        """Return what programs.json has for this command line.
+
+        Raises:
+            OSError: it has nothing.
+        """
+        entry = self._entry(PROGRAMS_FILE, shlex.join(argv))
+        try:
+            return Printed(int(entry["status"]), str(entry["text"]))
+        except (KeyError, TypeError, ValueError) as exc:
+            raise OSError(errno.EINVAL, f"{argv[0]}: wants a number status and a text", PROGRAMS_FILE) from exc
+
+    def clock(self) -> KernelClock:
+        """Return what clock.json says.
+
+        Raises:
+            OSError: there is none, or it does not say.
+        """
+        try:
+            return KernelClock(
+                self._entry(CLOCK_FILE, "synchronised") is True, float(self._entry(CLOCK_FILE, "error_s"))
+            )
+        except (TypeError, ValueError) as exc:
+            raise OSError(errno.EINVAL, "wants a number error_s", CLOCK_FILE) from exc
+
     def environ(self) -> Mapping[str, str]:
         """Return nothing: an environment may hold secrets and is not recorded."""
         return {}
@@ -136,9 +169,15 @@ class RecordedHost:
                 return line.partition(":")[2].strip()
         raise OSError(errno.ENODATA, f"no {key} in it", "/proc/self/status")
 
+    def _entry(self, name: str, key: str) -> Any:
+        document = self._json(name)
+        if not isinstance(document, dict) or key not in document:
+            raise FileNotFoundError(errno.ENOENT, f"nothing of {key!r} was recorded", name)
+        return document[key]
+
     def _json(self, name: str) -> Any:
         try:
-            return json.loads(read_limited(self.locate(f"/{name}"), _JSON_LIMIT_BYTES))
+            return parse_json(read_limited(self.locate(f"/{name}"), _JSON_LIMIT_BYTES))
         except ValueError as exc:
             raise OSError(errno.EINVAL, f"not JSON: {exc}", name) from exc
 

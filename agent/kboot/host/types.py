@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from kboot.host.kernel_clock import KernelClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,14 @@ class DiskSpace:
     total_bytes: int
     free_bytes: int
     free_inodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a program printed, and the status it ended with."""
+
+    status: int
+    text: str
 
 
 class Host(Protocol):
@@ -35,6 +45,10 @@ class Host(Protocol):
 
     def read_text(self, path: str, limit_bytes: int = 1 << 20) -> str:
         """Return the file's text, stripped of trailing newlines; no more than the limit is read."""
+        ...
+
+    def read_bytes(self, path: str, limit_bytes: int) -> bytes:
+        """Return the file's bytes as they are; no more than the limit is read."""
         ...
 
     def names(self, path: str) -> tuple[str, ...]:
@@ -67,6 +81,17 @@ class Host(Protocol):
 
     def kernel_log(self) -> str:
         """Return what the kernel still holds of its messages since boot, one a line: "[ 12.345678] text"."""
+        ...
+
+    def program(self, argv: Sequence[str], timeout_s: float) -> Printed:
+        """Return what a program that only looks prints, in English; a recorded host what it printed then.
+
+        It is found in PATH or where administrators' programs are, and killed at the deadline (an OSError).
+        """
+        ...
+
+    def clock(self) -> KernelClock:
+        """Return whether the kernel's clock is kept right."""
         ...
 
     def environ(self) -> Mapping[str, str]:

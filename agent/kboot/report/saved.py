@@ -27,6 +27,7 @@ from kboot.events import Emit, Notice
 from kboot.host.files import atomic_write, explain_os_error, file_names, make_dirs, read_small, remove
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.jsontext import parse_json
 from kboot.report.document import document, plain
 from kboot.report.progress import ProgressView
 from kboot.report.render_json import boot_document
@@ -222,7 +223,7 @@ def report_from_json(doc: Mapping[str, Any]) -> BootReport:
 
 def _load(path: Path) -> RunningBoot | BootReport | None:
     try:
-        doc = json.loads(read_small(path, _LIMIT_BYTES))
+        doc = parse_json(read_small(path, _LIMIT_BYTES))
         if doc["kind"] == "boot":
             return report_from_json(doc)
         if doc["kind"] == "boot-progress":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from kboot.errors import UsageError
 from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
 from kboot.host.paths import Paths
+from kboot.jsontext import parse_json
 from kboot.report.cache_manifest import CacheManifest, manifest_document, manifest_from_json
 from kboot.report.document import dumps
 from kboot.store.cache_files import MANIFEST
@@ -36,7 +36,7 @@ def save_manifest(manifest: CacheManifest, paths: Paths) -> None:
 def load_manifest(path: Path) -> CacheManifest | None:
     """Return the manifest in a file; None when there is none that can be read."""
     try:
-        return manifest_from_json(json.loads(read_small(path, _LIMIT_BYTES)))
+        return manifest_from_json(parse_json(read_small(path, _LIMIT_BYTES)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
