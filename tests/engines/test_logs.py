@@ -173,6 +173,23 @@ class TestVllm033:
         )
 
         assert [(1.0, 4.0)] == [(s.start_unix_s, s.end_unix_s) for s in reader.spans()]
+        assert [(("Worker_DP0_EP0", 2.0), ("Worker_DP1_EP1", 2.0))] == [s.ranks for s in reader.spans()]
+
+    def test_each_rank_is_as_long_as_its_own_lines_say(self) -> None:
+        """Without a length in the line that ends a phase, a rank's own first line counts, and no other rank's."""
+        reader = fed(
+            "sglang",
+            "[2026-11-30 06:29:37 TP0] Load weight begin. avail mem=139.00 GB",
+            "[2026-11-30 06:29:38 TP1] Load weight begin. avail mem=139.00 GB",
+            "[2026-11-30 06:29:39 TP1] Load weight end. type=KimiK3",
+            "[2026-11-30 06:29:40 TP0] Load weight end. type=KimiK3",
+        )
+
+        assert (("TP0", 3.0), ("TP1", 1.0)) == reader.spans()[0].ranks
+
+    def test_a_single_process_is_no_rank_among_others(self) -> None:
+        """A recorded boot whose phases were told by one process has nothing to tell apart."""
+        assert () == fed("vllm", CORE + "Initializing a V1 LLM engine (v0.33.0) with config").spans()[0].ranks
 
 
 def test_sglang() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kboot.apply.serve import engine_spans
+from kboot.report.engine import engine_spans
 from kboot.engines import engine
 from kboot.engines.logs import LogReader
 from kboot.report.text_timeline import timeline_text

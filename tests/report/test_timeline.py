@@ -69,6 +69,17 @@ def test_a_phase_with_short_parts_keeps_the_rest_of_its_time() -> None:
     ]
 
 
+def test_a_span_is_critical_where_its_parts_are() -> None:
+    """`serve` that is explained by engine phases to the last second did not have slack, nor has a phase with parts."""
+    serve, load = Span("serve", "kboot", T0, T0 + 9.0), Span("load model", "engine", T0, T0 + 9.0)
+    read, beside = Span("read weights", "engine", T0, T0 + 8.98), Span("warm", "kboot", T0, T0 + 2.0)
+    boot = replace(demo_boot(), started_unix_s=T0, ready_unix_s=T0 + 9.0, spans=(serve, load, read, beside))
+    found = make_timeline(boot)
+
+    assert "serve" not in names(found.critical)
+    assert [True, True, False] == [found.is_critical(span) for span in (serve, load, beside)]
+
+
 def test_a_boot_that_ended_before_its_answer_ends_with_its_report() -> None:
     """Without an answer of the engine the timeline ends where the boot did."""
     assert 41.2 == pytest.approx(make_timeline(failed_boot()).total_s)

@@ -25,6 +25,7 @@ from kboot.host.listeners import listeners
 from kboot.host.paths import Paths
 from kboot.host.processes import Child, is_of, is_of_an_engine, may_run, port_in_use, spawn, stop_tree
 from kboot.plan.types import Plan, StartEngine, WriteHandoff
+from kboot.report.engine import engine_spans
 from kboot.report.types import Span
 from kboot.report.usual import Usual, is_slow, standing_words
 
@@ -130,20 +131,6 @@ class RunningEngine:
     def spans(self) -> tuple[Span, ...]:
         """Return its boot phases for the timeline."""
         return engine_spans(self.reader, self.ready_unix_s)
-
-
-def engine_spans(reader: LogReader, until_unix_s: float) -> tuple[Span, ...]:
-    """Return the phases of the engine's boot; one that has not ended is cut at `until_unix_s` and says so."""
-    return tuple(
-        Span(
-            s.name,
-            "engine",
-            s.start_unix_s,
-            until_unix_s if s.end_unix_s is None else s.end_unix_s,
-            status="unfinished" if s.end_unix_s is None else "done",
-        )
-        for s in reader.spans()
-    )
 
 
 def start_engine(

@@ -33,11 +33,16 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class EngineSpan:
-    """A phase of the engine's boot over all its processes. end_unix_s: None while it runs."""
+    """A phase of the engine's boot over all its processes, from the first start to the last end.
+
+    end_unix_s: None while it runs. ranks: how long each of several processes took, by name; empty where the log tells
+    of one alone, or not of each.
+    """
 
     name: str
     start_unix_s: float
     end_unix_s: float | None
+    ranks: tuple[tuple[str, float], ...] = ()
 
     @property
     def seconds(self) -> float | None:
@@ -79,9 +84,17 @@ class CacheSaid:
 
 @dataclass(slots=True)
 class _Open:
+    """A phase. started: when each process said that it begins. took: how long each took that said that it ended."""
+
     start_unix_s: float
     end_unix_s: float | None = None
     ended_by: str = ""
+    started: dict[str, float] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+
+    def ranks(self) -> tuple[tuple[str, float], ...]:
+        """Return what each of several processes took."""
+        return tuple(sorted(self.took.items())) if len(self.took) > 1 else ()
 
 
 @dataclass(slots=True)
@@ -113,7 +126,7 @@ class LogReader:
 
     def spans(self) -> tuple[EngineSpan, ...]:
         """Return the phases seen so far, by their start; one that all ranks share is first start to last end."""
-        found = [EngineSpan(name, s.start_unix_s, s.end_unix_s) for name, s in self._spans.items()]
+        found = [EngineSpan(name, s.start_unix_s, s.end_unix_s, s.ranks()) for name, s in self._spans.items()]
         return tuple(sorted(found, key=lambda s: (s.start_unix_s, s.end_unix_s is None, s.end_unix_s or 0.0)))
 
     def current(self) -> str | None:
@@ -144,9 +157,13 @@ class LogReader:
     def _feed_phases(self, unix_s: float, message: Message) -> None:
         for phase in self.engine.phases:
             span = self._spans.get(phase.name)
-            if span is None and phase.starts and re.search(phase.starts, message.text):
-                self._spans[phase.name] = _Open(unix_s)
-            elif phase.ends and (found := re.search(phase.ends, message.text)):
+            starts = phase.starts and re.search(phase.starts, message.text)
+            if starts and span is None:
+                self._spans[phase.name] = _Open(unix_s, started={message.process: unix_s})
+                continue
+            if starts and span is not None:
+                span.started.setdefault(message.process, unix_s)
+            if phase.ends and (found := re.search(phase.ends, message.text)):
                 self._end_phase(phase, span, unix_s, message.process, found.groupdict().get("seconds"))
 
     def _end_phase(self, phase: EnginePhase, span: _Open | None, unix_s: float, process: str, said: str | None) -> None:
@@ -159,6 +176,9 @@ class LogReader:
             return  # a later stage says the same words; only a sibling rank makes the phase longer
         if said is not None:  # the engine measured from before the line that kboot saw
             span.start_unix_s = max(self.started_unix_s, min(span.start_unix_s, unix_s - float(said)))
+            span.took[process] = float(said)
+        elif process in span.started:
+            span.took[process] = max(0.0, unix_s - span.started[process])
         span.end_unix_s, span.ended_by = unix_s, kind
 
     def _feed_caches(self, text: str) -> None:

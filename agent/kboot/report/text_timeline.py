@@ -54,7 +54,7 @@ def summary(timeline: Timeline, width: int = WIDTH, price: HourPrice | None = No
     """Return what took longest, what the next boot saves, the price of the wait, the comparison and warnings."""
     lines: list[str] = []
     for number, step in enumerate(_worth_naming(timeline), 1):
-        lines += wrap(_step_words(step, timeline.total_s), "longest   " if number == 1 else " " * 10, width)
+        lines += wrap(_step_words(step, timeline), "longest   " if number == 1 else " " * 10, width)
     if timeline.next_boot_saves_s > SLACK_S:
         saves = f"about {show_seconds(timeline.next_boot_saves_s)}: what was fetched now is on the disk"
         lines += wrap(saves, "next boot saves ", width)
@@ -117,10 +117,12 @@ def _worth_naming(timeline: Timeline) -> tuple[Step, ...]:
     return tuple(s for s in timeline.longest[:_LONGEST_SHOWN] if s.seconds >= least_s)
 
 
-def _step_words(step: Step, total_s: float) -> str:
-    part = f"{100 * step.seconds / total_s:.0f} %" if total_s > 0 else ""
+def _step_words(step: Step, timeline: Timeline) -> str:
+    part = f"{100 * step.seconds / timeline.total_s:.0f} %" if timeline.total_s > 0 else ""
     kind = " (waiting)" if step.kind == "wait" else ""
-    return f"{show_seconds(step.seconds)} {step.name}{kind}, {part} of the boot"
+    of = [s.detail for s in timeline.spans if (s.lane, s.name) == (step.lane, step.name) == ("engine", step.name)]
+    ranks = f"; {of[0]}" if of and of[0] else ""
+    return f"{show_seconds(step.seconds)} {step.name}{kind}, {part} of the boot{ranks}"
 
 
 def _comparison_lines(comparison: Comparison | None, width: int) -> list[str]:

@@ -93,7 +93,10 @@ class Timeline:
         return tuple(sorted(self.critical, key=lambda s: (-s.seconds, s.start_unix_s)))
 
     def is_critical(self, span: Span) -> bool:
-        """Return whether a stretch of this span is on the critical path."""
+        """Return whether a stretch of this span, or of a part of it, is on the critical path."""
+        return self._holds(span) or any(_is_part(other, span) and self._holds(other) for other in self.spans)
+
+    def _holds(self, span: Span) -> bool:
         return any(
             s.kind == "span"
             and (s.name, s.lane) == (span.name, span.lane)
@@ -206,15 +209,19 @@ def tick_label(tick_s: float, total_s: float) -> str:
 
 
 def _is_divided(span: Span, spans: Sequence[Span]) -> bool:
-    """Return whether other spans are parts of this one: the engine's of `serve`, an engine phase's of another."""
-    lanes = {"engine"} if span.lane == "engine" or span.name == "serve" else set[str]()
-    return any(
-        o.lane in lanes
-        and o is not span
-        and o.start_unix_s >= span.start_unix_s - SLACK_S
-        and o.end_unix_s <= span.end_unix_s + SLACK_S
-        and (o.seconds < span.seconds - SLACK_S or o.lane != span.lane)
-        for o in spans
+    """Return whether other spans are parts of this one."""
+    return any(_is_part(other, span) for other in spans)
+
+
+def _is_part(part: Span, span: Span) -> bool:
+    """Return whether a span is a part of another: the engine's of `serve`, an engine phase's of a longer one."""
+    return (
+        part.lane == "engine"
+        and (span.lane == "engine" or span.name == "serve")
+        and part is not span
+        and part.start_unix_s >= span.start_unix_s - SLACK_S
+        and part.end_unix_s <= span.end_unix_s + SLACK_S
+        and (part.seconds < span.seconds - SLACK_S or part.lane != span.lane)
     )
 
 
