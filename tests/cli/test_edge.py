@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from cli_run import Kboot
 
@@ -102,6 +103,27 @@ def test_sigterm_sighup_and_ctrl_c_end_with_130(kboot: Kboot, quick_script: Scri
 
         assert 130 == child.returncode
         assert "kboot: interrupted\n" == err
+
+
+def test_a_signal_before_the_command_line_is_loaded_ends_with_130(kboot: Kboot, tmp_path: Path) -> None:
+    """The library of the command line is still being imported: one line, status 130, not killed by the signal."""
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow/click.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        child = subprocess.Popen(
+            [sys.executable, "-m", "kboot", "daemon"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**kboot.environ, "PYTHONPATH": str(tmp_path / "slow")},
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        assert child.stdout is not None
+        assert "loading\n" == child.stdout.readline()
+        child.send_signal(number)
+        _, err = child.communicate(timeout=30)
+
+        assert (130, "kboot: interrupted\n") == (child.returncode, err)
 
 
 def test_a_reader_that_goes_away_is_no_error(kboot: Kboot, quick_script: Script) -> None:

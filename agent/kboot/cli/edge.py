@@ -9,8 +9,9 @@ from typing import NoReturn
 import click
 
 from kboot.errors import ExitStatus, KbootError, UsageError
+from kboot.host.early import interrupt_on_signals, leave_on_signals
 from kboot.host.os_errors import explain_os_error
-from kboot.host.terminal import interrupt_on_signals, open_missing_streams, own_environ, silence_stdout, wants_colour
+from kboot.host.terminal import open_missing_streams, own_environ, silence_stdout, wants_colour
 
 _COMPLETE = "_KBOOT_COMPLETE"  # set by the shell code of `_KBOOT_COMPLETE=bash_source kboot`
 
@@ -29,7 +30,12 @@ class Finished(Exception):
 def run(command: click.Command) -> NoReturn:
     """Run the command line of this process and exit."""
     open_missing_streams()
-    sys.exit(int(_status_of(command, tuple(sys.argv[1:]))))
+    try:
+        status = int(_status_of(command, tuple(sys.argv[1:])))
+        leave_on_signals(status)
+    except KeyboardInterrupt:  # while an error was being printed
+        status = int(ExitStatus.INTERRUPTED)
+    sys.exit(status)
 
 
 def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:

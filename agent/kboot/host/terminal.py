@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Mapping
 from typing import Literal, TextIO
@@ -44,20 +43,6 @@ def open_missing_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115  (it lives as long as the process)
-
-
-def interrupt_on_signals() -> None:
-    """Make SIGTERM and SIGHUP end this process as Ctrl-C does, with its clean-up; main thread only.
-
-    A SIGHUP that was ignored at the start stays so: that is what nohup means.
-    """
-
-    def on_signal(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, on_signal)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, on_signal)
 
 
 def silence_stdout() -> None:
