@@ -18,10 +18,8 @@ from kboot.checkpoint import Listing, RemoteFile
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.doctor import (
     Answer,
-    Budget,
     DoctorReport,
     bundle,
-    local_checkpoint,
     run_doctor,
     select_checks,
     summary,
@@ -32,6 +30,7 @@ from kboot.events import Event, Notice
 from kboot.host.paths import Paths, find_paths
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
+from kboot.probing import Budget
 from kboot.profile.types import CheckpointAsk, LayoutAsk, ParallelAsk, Profile
 from kboot.store.store import Store
 
@@ -243,17 +242,6 @@ def test_a_checkpoint_on_this_disk_is_judged_without_network(tmp_path: Path) -> 
 
     assert ("warn", "ok") == (complete.status, verified.status)
     assert f"1 of 2 files of org/model@{listing.commit[:12]} are not here yet, 7 B to fetch" == complete.seen
-
-
-def test_a_checkpoint_nobody_links_to_is_not_published(tmp_path: Path) -> None:
-    """`published` needs every link of the snapshot and the serving path."""
-    paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
-    _, profile = _half_a_checkpoint(paths)
-    found = local_checkpoint(paths, profile, quiet)
-
-    assert found is not None
-    assert (False, ["verified", "absent"]) == (found.published, [f.state for f in found.files])
-    assert local_checkpoint(paths, replace(profile, checkpoint=CheckpointAsk(repo="org/other")), quiet) is None
 
 
 def _half_a_checkpoint(paths: Paths) -> tuple[Listing, Profile]:

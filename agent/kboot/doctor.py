@@ -7,45 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from pathlib import Path
 
-from kboot.checkpoint import CheckpointFacts, Listing
+from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
-from kboot.checks.asked import layout_for
 from kboot.checks.types import STATUSES, Check, Finding, Mode, Status
-from kboot.errors import ExitStatus, KbootError, UsageError
-from kboot.events import Emit, Event, Notice, PhaseFinished, PhaseStarted
-from kboot.facts.collect import collect
-from kboot.facts.engine import collect_engine
-from kboot.facts.measured_types import MeasuredFacts, ReadSample
+from kboot.errors import ExitStatus, UsageError
+from kboot.events import Emit, PhaseFinished, PhaseStarted
 from kboot.facts.render import facts_to_json
-from kboot.facts.types import Gap, NodeFacts
+from kboot.facts.types import NodeFacts
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.paths import Paths
-from kboot.host.probes import ask_in_child
-from kboot.host.read_rate import fault_in, read_past_cache
 from kboot.host.types import Host
+from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_rates
 from kboot.profile.types import Profile
 from kboot.report.evidence import evidence
-from kboot.store.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """Longest times of one run. A healthy node takes a small part of them."""
-
-    nvml_s: float
-    facts_s: float
-    checkpoint_s: float
-    measure_s: float = 0.0
-
-
-BUDGETS: Mapping[Mode, Budget] = {
-    "quick": Budget(10.0, 14.0, 6.0),
-    "full": Budget(25.0, 28.0, 15.0, 12.0),
-    "bake": Budget(10.0, 14.0, 6.0),
-    "deep": Budget(120.0, 130.0, 30.0, 12.0),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +80,15 @@ def run_doctor(
     budget = budget or BUDGETS[mode]
     started_s, started_unix_s = monotonic_s(), unix_s()
     emit(PhaseStarted("doctor", len(checks), 0))
-    facts = _probe_facts(host, paths, profile, budget, emit)
+    facts = probe_facts(host, paths, profile, budget, emit)
     known: NodeFacts | None = None
     if isinstance(facts, Finding):
         answers = tuple(Answer(check, facts) for check in checks)
     else:
-        checkpoint, gaps = _probe_checkpoint(paths, profile, budget, emit)
+        checkpoint, gaps = probe_checkpoint(paths, profile, budget, emit)
         known = replace(facts, gaps=(*facts.gaps, *gaps))
         if host.live and budget.measure_s and checkpoint is not None and any(c.id == "disk.rate" for c in checks):
-            known = _probe_rates(paths, known, checkpoint, budget, emit)
+            known = probe_rates(paths, known, checkpoint, budget, emit)
         answers = tuple(Answer(check, _ask(check, known, profile, checkpoint)) for check in checks)
     report = DoctorReport(
         mode=mode,
@@ -186,115 +161,6 @@ def summary(report: DoctorReport) -> str:
             named = f" ({', '.join(ids)})" if status in ("fail", "warn", "unknown") else ""
             parts.append(f"{len(ids)} {status}{named}")
     return f"doctor {report.mode} on {report.hostname or 'this node'}: {', '.join(parts)}; {report.seconds:.1f} s"
-
-
-def local_checkpoint(paths: Paths, profile: Profile, emit: Emit) -> CheckpointFacts | None:
-    """Return the pinned commit as this disk knows it; None where nothing here lists it. No content is read.
-
-    Raises:
-        UsageError: the repository is on this disk in several spellings.
-    """
-    store = Store(paths, emit)
-    listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
-    if listing is None:
-        return None
-    return CheckpointFacts(
-        listing=listing,
-        files=store.local(listing),
-        snapshot_path=str(store.snapshot_path(listing)),
-        published=not store.unlinked(listing) and _serving_path_leads_there(paths, profile, store, listing),
-    )
-
-
-def _serving_path_leads_there(paths: Paths, profile: Profile, store: Store, listing: Listing) -> bool:
-    try:
-        return (paths.models / profile.name).resolve(strict=True) == store.snapshot_path(listing).resolve(strict=True)
-    except (OSError, RuntimeError):  # absent, not allowed, or links in a circle
-        return False
-
-
-def _probe_facts(host: Host, paths: Paths, profile: Profile | None, budget: Budget, emit: Emit) -> NodeFacts | Finding:
-    """Return the facts; where they cannot be had, the finding that every check then has."""
-    try:
-        return ask_in_child(lambda: _read_facts(host, paths, profile, budget.nvml_s), budget.facts_s)
-    except (KbootError, OSError) as exc:
-        emit(Notice("probe.failed", f"the node's facts could not be read: {exc}"))
-        return Finding(
-            "unknown",
-            f"the node's facts could not be read: {exc}",
-            wanted=f"an answer within {budget.facts_s:g} s",
-            why="a file system or a driver does not answer",
-            hint="`ps axl | grep ' D'` and `dmesg | tail` show who is blocked",
-        )
-
-
-def _read_facts(host: Host, paths: Paths, profile: Profile | None, nvml_timeout_s: float) -> NodeFacts:
-    """Return the facts, with the engine of the layout that is meant for the GPUs found."""
-    settings = tuple(profile.tune.settings) if profile else ()
-    facts = collect(host, paths, tune_paths=settings, nvml_timeout_s=nvml_timeout_s)
-    layout = layout_for(facts.gpu, profile) if profile else None
-    if layout is None or layout.engine == facts.engine.name:
-        return facts
-    engine, gaps = collect_engine(host, layout.engine, None)
-    others = tuple(gap for gap in facts.gaps if not gap.fact.startswith("engine"))
-    return replace(facts, engine=engine, gaps=(*others, *gaps))
-
-
-def _probe_checkpoint(
-    paths: Paths, profile: Profile | None, budget: Budget, emit: Emit
-) -> tuple[CheckpointFacts | None, tuple[Gap, ...]]:
-    if profile is None:
-        return None, ()
-    try:
-        found, notices = ask_in_child(lambda: _read_checkpoint(paths, profile), budget.checkpoint_s)
-    except (KbootError, OSError) as exc:
-        emit(Notice("probe.failed", f"the checkpoint could not be looked at: {exc}"))
-        return None, (Gap("checkpoint", str(paths.hub), str(exc)),)
-    for notice in notices:
-        emit(notice)
-    return found, tuple(Gap("ledger", str(paths.ledger), n.text) for n in notices if n.event == "ledger.unreadable")
-
-
-def _probe_rates(paths: Paths, facts: NodeFacts, checkpoint: CheckpointFacts, budget: Budget, emit: Emit) -> NodeFacts:
-    """Return the facts with what reading real shards for a few seconds showed."""
-    here = [f.file for f in checkpoint.files if f.state in ("verified", "present")]
-    largest = sorted(here, key=lambda file: file.size_bytes, reverse=True)[:_SAMPLED_FILES]
-    if not largest or not largest[0].size_bytes:
-        return facts
-    store = Store(paths)
-    files = [store.blob_path(checkpoint.listing.repo, file.blob_id) for file in largest]
-    streams = max(1, min(_STREAMS, len(facts.cpu.allowed) or 1))
-    try:
-        measured = ask_in_child(lambda: _measure(files, streams, budget.measure_s / 4), budget.measure_s)
-    except (KbootError, OSError) as exc:
-        emit(Notice("probe.failed", f"the disks' rate could not be measured: {exc}"))
-        return replace(facts, gaps=(*facts.gaps, Gap("measured.disk", str(paths.hub), str(exc))))
-    return replace(facts, measured=measured)
-
-
-_SAMPLED_FILES = 32
-_STREAMS = 8
-_FAULTS_S = 1.0
-
-
-def _measure(files: Sequence[Path], streams: int, read_s: float) -> MeasuredFacts:
-    """Touch mapped pages first: what large reads leave in a disk's own cache would make them look fast."""
-    mapped = fault_in(files, min(_FAULTS_S, read_s))
-    size_bytes, seconds = read_past_cache(files, streams, read_s)
-    return MeasuredFacts(
-        disk=ReadSample(size_bytes, seconds, streams) if size_bytes else None,
-        mapped=None if mapped is None else ReadSample(*mapped, 1),
-    )
-
-
-def _read_checkpoint(paths: Paths, profile: Profile) -> tuple[CheckpointFacts | None, tuple[Notice, ...]]:
-    notices: list[Notice] = []
-
-    def keep(event: Event) -> None:
-        if isinstance(event, Notice):
-            notices.append(event)
-
-    return local_checkpoint(paths, profile, keep), tuple(notices)
 
 
 def _ask(check: Check, facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
