@@ -137,7 +137,8 @@ def prepare(
 
 
 def _read_facts(profile: Profile, host: Host, paths: Paths) -> NodeFacts:
-    return collect(host, paths, profile.layout[0].engine, tune_paths=tuple(sorted(profile.tune.settings)))
+    settings = tuple(sorted(profile.tune.settings))
+    return collect(host, paths, profile.layout[0].engine, tune_paths=settings, fleet=profile.fleet)
 
 
 def _read_bytes(

@@ -14,6 +14,7 @@ from kboot.errors import ProfileError
 from kboot.host.paths import Paths
 from kboot.profile.document import Document
 from kboot.profile.load import build_profile, load_profile
+from kboot.profile.rules import peer_of
 from kboot.profile.types import Profile
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -43,7 +44,7 @@ GPU_LAYOUT = 'schema = 1\ncheckpoint.repo = "o/n"\n[[layout]]\nname = "a"\ngpu =
         (SMALLEST + "[serve]\nprot = 1\n", "serve.prot is unknown; the nearest known key is serve.port"),
         (SMALLEST + "[server]\n", "server is unknown; the nearest known key is serve"),
         (SMALLEST + '[serve]\nrepo = "x"\n', "serve.repo is unknown here; did you mean checkpoint.repo?"),
-        (SMALLEST + "[fleet]\nzzz = 1\n", "fleet.zzz is unknown; known here: peers"),
+        (SMALLEST + "[fleet]\nzzz = 1\n", "fleet.zzz is unknown; known here: "),
         (SMALLEST + "serve = 3\n", "layout[0].serve is unknown here; did you mean serve?"),
         ("serve = 3\n" + SMALLEST, "serve is 3; wanted: a table"),
         ('name = "x"\n' + SMALLEST, "name is unknown here; did you mean layout.name?"),
@@ -85,6 +86,54 @@ def test_one_problem_is_named_exactly(text: str, line: str, paths: Paths) -> Non
     found = problems(text, paths)
 
     assert any(each.startswith(line) for each in found), found
+
+
+FLEET = SMALLEST + '[fleet]\nkey_file = "/etc/kboot/fleet.key"\ndiscovery = '
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (FLEET + '"gossip"\n', "fleet.discovery is \"gossip\"; wanted: 'none', 'static'"),
+        (FLEET + '"static"\n', "fleet.peers is missing; wanted: every node of the fleet"),
+        (FLEET + '"dns"\n', 'fleet.dns is missing; wanted: the name that all nodes answer to, since discovery = "dns"'),
+        (FLEET + '"kubernetes"\ndns = ""\n', "fleet.dns is missing; wanted: the name that all nodes answer to"),
+        (SMALLEST + '[fleet]\ndiscovery = "slurm"\n', "fleet.key_file is missing; wanted: a file that holds"),
+        (SMALLEST + '[fleet]\npeers = ["a"]\n', 'fleet.peers is given; wanted: discovery = "static" with it'),
+        (FLEET + '"static"\npeers = ["a:b"]\n', 'fleet.peers[0] is "a:b"; wanted: host, host:port, or [IPv6'),
+        (FLEET + '"static"\npeers = ["a", "b:70000"]\n', 'fleet.peers[1] is "b:70000"; wanted: host'),
+        (FLEET + '"lws"\nbind = "0.0.0.0"\n', 'fleet.bind is "0.0.0.0"; wanted: one address or interface'),
+        (FLEET + '"lws"\nbind = "::"\n', 'fleet.bind is "::"; wanted: one address or interface'),
+        (FLEET.replace("/etc/", "") + '"lws"\n', 'fleet.key_file is "kboot/fleet.key"; wanted: an absolute path'),
+        (FLEET + '"lws"\nstart_timeout_s = 0\n', "fleet.start_timeout_s is 0; wanted: more than 0"),
+    ],
+)
+def test_a_fleet_that_could_not_meet_is_refused(text: str, line: str, paths: Paths) -> None:
+    """Each way of discovery needs its own keys, all need the shared secret, and none answers on every interface."""
+    found = problems(text, paths)
+
+    assert any(each.startswith(line) for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "peer"),
+    [
+        ("node1", ("node1", 7417)),
+        ("node1.cluster:9000", ("node1.cluster", 9000)),
+        ("10.0.0.1", ("10.0.0.1", 7417)),
+        ("fd00::1", ("fd00::1", 7417)),
+        ("[fd00::1]:9000", ("fd00::1", 9000)),
+        ("[fd00::1]", ("fd00::1", 7417)),
+        ("fe80::1%eth0", None),
+        ("-x", None),
+        ("a b", None),
+        ("node1:0", None),
+        ("", None),
+    ],
+)
+def test_a_peer_is_a_host_with_or_without_a_port(text: str, peer: tuple[str, int] | None) -> None:
+    """Names, addresses of both families; nothing that a resolver or a command line could misread."""
+    assert peer == peer_of(text, 7417)
 
 
 @pytest.mark.parametrize("source", ["hub", "https://mirror.example/hub", "file:///mnt/models", "s3://bucket/prefix"])

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import Command, Common, common_options, open_node, painter, show
-from kboot.errors import ExitStatus
+from kboot.cli.options import (
+    Asked,
+    Command,
+    Common,
+    Node,
+    common_options,
+    open_node,
+    open_profile,
+    painter,
+    profile_options,
+    show,
+)
+from kboot.errors import ExitStatus, ProfileError
+
+if TYPE_CHECKING:
+    from kboot.profile.types import FleetAsk
 
 
 @click.command(
@@ -15,19 +30,21 @@ from kboot.errors import ExitStatus
     cls=Command,
     examples=(
         ("kboot facts", "CPUs, memory, GPUs, disks and engine of this node"),
+        ("kboot facts --profile kimi-k3", "and the other nodes that its [fleet] finds"),
         ("kboot facts --record /tmp/node", "write a tree that --root reads back"),
     ),
     statuses=(
         (ExitStatus.DONE, "shown; what could not be read is listed as such"),
-        (ExitStatus.PROFILE, "the configuration file is not valid"),
+        (ExitStatus.PROFILE, "the configuration, or the profile that was named, is not valid"),
         (ExitStatus.ACTION_FAILED, "the record cannot be written"),
     ),
 )
 @click.option(
     "--record", "folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="Write the record here."
 )
+@profile_options
 @common_options
-def command(common: Common, folder: Path | None) -> None:
+def command(common: Common, asked: Asked, folder: Path | None) -> None:
     """Show what was found on this node; changes nothing but the folder given to --record."""
     from kboot.facts.collect import collect
     from kboot.facts.render import facts_to_json
@@ -36,7 +53,7 @@ def command(common: Common, folder: Path | None) -> None:
 
     node = open_node(common)
     if folder is None:
-        facts = collect(node.host, node.paths)
+        facts = collect(node.host, node.paths, fleet=_fleet(asked, node))
         show(
             common,
             lambda: facts_text(facts, verbose=common.verbose, paint=painter(node)),
@@ -51,3 +68,15 @@ def command(common: Common, folder: Path | None) -> None:
         lambda: f"{files} files written below {folder}; `kboot facts --root {folder}` reads them back",
         lambda: document("record", {"path": str(folder), "files": files}),
     )
+
+
+def _fleet(asked: Asked, node: Node) -> FleetAsk | None:
+    """Return how the profile finds the other nodes; a configured profile that is not valid hides no fact."""
+    if not asked.name and not node.config.profile:
+        return None
+    try:
+        return open_profile(asked, node).fleet
+    except ProfileError:
+        if asked.name:
+            raise
+        return None

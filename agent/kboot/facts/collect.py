@@ -10,6 +10,7 @@ from kboot.facts.caches import collect_caches
 from kboot.facts.cpu import collect_cpu
 from kboot.facts.disks import collect_disks
 from kboot.facts.engine import collect_engine
+from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.gpu import collect_gpu
 from kboot.facts.health import collect_health
 from kboot.facts.limits import collect_limits
@@ -21,10 +22,11 @@ from kboot.facts.programs import collect_programs
 from kboot.facts.storage import collect_storage
 from kboot.facts.system import collect_system
 from kboot.facts.tune import collect_tune
-from kboot.facts.types import NodeFacts
+from kboot.facts.types import Gap, NodeFacts
 from kboot.host.clock import unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.profile.types import FleetAsk
 
 NVML_TIMEOUT_S = 120.0
 """Without a persistence daemon a driver takes 3-4 s per GPU to wake on the first call."""
@@ -37,11 +39,12 @@ def collect(
     engine_interpreter: str | None = None,
     tune_paths: tuple[str, ...] = (),
     nvml_timeout_s: float = NVML_TIMEOUT_S,
+    fleet: FleetAsk | None = None,
 ) -> NodeFacts:
     """Read everything about a node. What could not be read is a Gap; a node in any state gives facts, not an error.
 
     engine_name: None finds the first installed engine. engine_interpreter: the Python it is installed for.
-    tune_paths: kernel settings the profile asks for.
+    tune_paths: kernel settings the profile asks for. fleet: how the other nodes are found; None = nobody looks.
     """
     nvml = _Nvml(host, nvml_timeout_s)
     nvml.start()
@@ -56,6 +59,7 @@ def collect(
     tune, tune_gaps = collect_tune(host, tune_paths)
     nics, rdma, network_gaps = collect_network(host)
     disks, disk_gaps = collect_disks(host)
+    others, fleet_gaps = _fleet(host, fleet)
     nvml.join()
     gpu, gpu_gaps = collect_gpu(host, nvml.answers, cpu.node_of)
     system, system_gaps = collect_system(host, mounts)
@@ -78,6 +82,7 @@ def collect(
         programs=collect_programs(host),
         health=health,
         system=system,
+        fleet=others,
         gaps=(
             *os_gaps,
             *numa_gaps,
@@ -93,8 +98,17 @@ def collect(
             *gpu_gaps,
             *health_gaps,
             *system_gaps,
+            *fleet_gaps,
         ),
     )
+
+
+def _fleet(host: Host, ask: FleetAsk | None) -> tuple[FleetFacts, tuple[Gap, ...]]:
+    if ask is None or ask.discovery == "none":
+        return FleetFacts(), ()
+    from kboot.facts.fleet import collect_fleet
+
+    return collect_fleet(host, ask)
 
 
 class _Nvml(Thread):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.health_types import HealthFacts
 from kboot.facts.measured_types import MeasuredFacts
 from kboot.facts.system_types import SystemFacts
@@ -330,7 +331,10 @@ class TuneFacts:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """All that was found on this node at one time. programs: path by name of those that engines call and PATH has."""
+    """All that was found on this node at one time.
+
+    programs: path by name of those that engines call and PATH has. fleet: the other nodes; empty without a fleet.
+    """
 
     collected_unix_s: float
     os: OsFacts
@@ -351,3 +355,4 @@ class NodeFacts:
     health: HealthFacts = field(default_factory=HealthFacts)
     system: SystemFacts = field(default_factory=SystemFacts)
     measured: MeasuredFacts = field(default_factory=MeasuredFacts)
+    fleet: FleetFacts = field(default_factory=FleetFacts)

@@ -37,6 +37,21 @@ def is_tunable(path: str) -> bool:
     return path.startswith(("/sys/", "/proc/sys/")) and stays_inside(path[1:])
 
 
+def peer_of(text: str, port: int) -> tuple[str, int] | None:
+    """Return host and port of "host", "host:port", "[address]:port" or an IPv6 address; None for anything else."""
+    match = _PEER_FORM.fullmatch(text)
+    if match is None:
+        return None
+    told = int(match["port"] or match["port6"] or port)
+    return (match["six"] or match["bare"] or match["host"], told) if 0 < told < 65536 else None
+
+
+_PEER_FORM = re.compile(
+    r"\[(?P<six>[0-9A-Fa-f:.]+)\](:(?P<port6>\d{1,5}))?|(?P<bare>[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*)"
+    r"|(?P<host>[A-Za-z0-9_][A-Za-z0-9._-]*)(:(?P<port>\d{1,5}))?"
+)
+_EVERYWHERE = frozenset({"0.0.0.0", "::", "0", "[::]"})
+
 PROFILE_NAME = Rule(
     _shape(r"[a-z0-9][a-z0-9._-]{0,63}"), "a-z, 0-9, `.`, `_`, `-`, at most 64, a letter or digit first"
 )
@@ -61,13 +76,21 @@ _SEED = Rule(
     lambda text: not text or _shape(r"https?://[^\s/]+/\S+")(text) or (_ABSOLUTE.test(text) and len(text) > 1),
     "an absolute path or an http(s) URL of an archive of `kboot cache export`",
 )
+_PEER = Rule(lambda text: peer_of(text, 1) is not None, "host, host:port, or [IPv6 address]:port")
+_BIND = Rule(
+    lambda text: not text or (_HOST.test(text) and text not in _EVERYWHERE),
+    "one address or interface of the cluster's network, never all of them; empty to have it found",
+)
 VALUES: Mapping[str, Rule] = {
     "cache.seed": _SEED,
     "checkpoint.repo": _REPO,
     "checkpoint.revision": _REVISION,
     "checkpoint.sources.*": _SOURCE,
     "cpu.governor": _WORD,
-    "fleet.peers.*": _HOST,
+    "fleet.bind": _BIND,
+    "fleet.dns": Rule(lambda text: not text or _HOST.test(text), "a DNS name"),
+    "fleet.key_file": _ABSOLUTE,
+    "fleet.peers.*": _PEER,
     "license.file": _RELATIVE,
     "license.as_of": Rule(lambda text: not text or _DATE.test(text), _DATE.wanted),
     "license.url": _URL,
@@ -98,9 +121,25 @@ def impossible(values: Mapping[str, Any]) -> Iterator[Problem]:
         if rule is not None and not rule.test(key):
             yield (*path, key), f"has an impossible name; wanted: {rule.wanted}"
     yield from _layouts(values.get("layout"))
+    yield from ((("fleet", key), text) for key, text in _fleet(values.get("fleet")))
     license_ = values.get("license")
     if isinstance(license_, dict) and license_.get("accept_required") is True and not license_.get("name"):
         yield ("license", "name"), "is missing; wanted: the licence's name, since accept_required = true"
+
+
+def _fleet(fleet: object) -> Iterator[tuple[str, str]]:
+    if not isinstance(fleet, dict):
+        return
+    how = fleet.get("discovery", "none")
+    peers = fleet.get("peers")
+    if peers and how == "none":
+        yield "peers", 'is given; wanted: discovery = "static" with it'
+    if how == "static" and not peers:
+        yield "peers", 'is missing; wanted: every node of the fleet, since discovery = "static"'
+    if how in ("dns", "kubernetes") and not fleet.get("dns"):
+        yield "dns", f"is missing; wanted: the name that all nodes answer to, since discovery = {toml_value(how)}"
+    if how != "none" and not fleet.get("key_file"):
+        yield "key_file", "is missing; wanted: a file that holds the fleet's shared secret"
 
 
 def _general(path: Path) -> str:

@@ -239,11 +239,33 @@ class ServeAsk:
     stop_timeout_s: Positive = 30
 
 
+Discovery = Literal["none", "static", "dns", "slurm", "lws", "kubernetes"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetAsk:
-    """`[fleet]`: the other nodes. Not used by this version beyond the layout's node count."""
+    """`[fleet]`: the other nodes of the same model, and what goes on between them.
 
+    discovery: where the list of nodes comes from; none = this node works alone. static: `peers`, in the order of ranks.
+    dns: every address of the name `dns`. kubernetes: the same of a headless service. slurm, lws: the environment that
+    Slurm or LeaderWorkerSet gives.
+    peers: "host" or "host:port", this node among them. port: of peers that name none, and where this node answers.
+    bind: address or interface to answer on; empty = the address that routes to the peers.
+    key_file: the secret that all nodes of the fleet share; whoever has it is a node.
+    serve_mib_s_while_serving: what this node gives to its peers while its engine serves; 0 = no limit.
+    start_timeout_s: how long a node that is ready waits for the others before it gives up.
+    fetch: whole = every node gets every file; local-experts = only the experts that its ranks load.
+    """
+
+    discovery: Discovery = "none"
     peers: tuple[str, ...] = ()
+    dns: str = ""
+    port: Annotated[int, Ge(1), Le(65535)] = 7417
+    bind: str = ""
+    key_file: str = ""
+    serve_mib_s_while_serving: Annotated[float, Ge(0.0)] = 64.0
+    start_timeout_s: Annotated[float, Gt(0.0), Le(86400.0)] = 240.0
+    fetch: Literal["whole", "local-experts"] = "whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from kboot.checks.words import count, mem_size
 from kboot.cpulist import format_cpu_list
+from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.types import Disk, Gpu, Mount, NodeFacts
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
 from kboot.report.units import show_bytes
@@ -28,6 +29,7 @@ def facts_text(facts: NodeFacts, *, verbose: bool = False, width: int = WIDTH, p
         ("limits", _limits(facts)),
         ("engine", f"{facts.engine.name} {facts.engine.version}" if facts.engine.version else "none installed"),
         ("caches", _caches(facts)),
+        *_fleet(facts.fleet, verbose),
     ]
     lines = [paint(facts.os.hostname, "strong"), *table(rows, width=width)]
     return join([*lines, *_gaps(facts, verbose, width, paint)])
@@ -145,6 +147,15 @@ def _limit(value: int | None) -> str:
 def _caches(facts: NodeFacts) -> str:
     known = len(facts.caches.factors_of)
     return f"{count(known, 'kernel cache')}, {len(facts.caches.complete)} complete" if known else "no kernel cache yet"
+
+
+def _fleet(fleet: FleetFacts, verbose: bool) -> Iterable[tuple[str, str]]:
+    if not fleet.found_by:
+        return
+    place = "this is none of them" if fleet.me is None else f"this is rank {fleet.me} ({fleet.nodes[fleet.me].name})"
+    yield "fleet", f"{count(len(fleet.nodes), 'node')} of {fleet.found_by}; {place}" if fleet.nodes else "not known"
+    if verbose:
+        yield from ((f"  {rank}", f"{n.name}, {n.host} port {n.port}") for rank, n in enumerate(fleet.nodes))
 
 
 def _gaps(facts: NodeFacts, verbose: bool, width: int, paint: Paint) -> list[str]:

@@ -1,0 +1,154 @@
+"""Which other nodes serve the same model, and which of them is this one?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from kboot.facts.fleet_names import (
+    expand_hostlist,
+    hosts_of_group,
+    nodes_of_addresses,
+    nodes_of_hosts,
+    nodes_of_peers,
+    place_of,
+)
+from kboot.facts.fleet_types import FleetFacts, FleetNode
+from kboot.facts.reader import Reader, whole_number
+from kboot.facts.types import Gap
+from kboot.host.names import addresses_of, is_address, own_addresses
+from kboot.host.types import Host
+from kboot.profile.types import FleetAsk
+
+__all__ = ["FleetFacts", "FleetNode", "Network", "collect_fleet"]
+
+_LOOK_UP_S = 5.0
+_AT_ONCE = 64
+_FACT = "fleet"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What is asked of names and interfaces. addresses: of a name within so many seconds. own: of an interface, or all.
+
+    Both raise OSError when there is no answer.
+    """
+
+    addresses: Callable[[str, float], Sequence[str]] = addresses_of
+    own: Callable[[str], frozenset[str]] = own_addresses
+
+
+def collect_fleet(
+    host: Host, ask: FleetAsk, network: Network | None = None, timeout_s: float = _LOOK_UP_S
+) -> tuple[FleetFacts, tuple[Gap, ...]]:
+    """Return the fleet that `[fleet]` means; without one nothing is looked up.
+
+    timeout_s: for each name; 64 are looked up side by side. A recorded machine has no environment and no
+    network of its own: a static list is all that it can tell.
+    """
+    if ask.discovery == "none":
+        return FleetFacts(), ()
+    return _Collector(host, ask, network or Network(), timeout_s).collect()
+
+
+class _Collector:
+    """One look at the fleet."""
+
+    def __init__(self, host: Host, ask: FleetAsk, network: Network, timeout_s: float) -> None:
+        self.ask, self.network, self.timeout_s = ask, network, timeout_s
+        self.reader = Reader(host)
+        self.live = host.live
+        self.env = host.environ()
+
+    def collect(self) -> tuple[FleetFacts, tuple[Gap, ...]]:
+        """Return the nodes and this node's place."""
+        place: int | None = None
+        match self.ask.discovery:
+            case "static":
+                source = "fleet.peers"
+                nodes = self._parsed(source, lambda: nodes_of_peers(self.ask.peers, self.ask.port))
+            case "dns" | "kubernetes":
+                source = f"addresses of {self.ask.dns}"
+                nodes = self._parsed(source, self._behind_name)
+            case "slurm":
+                source, nodes, place = self._slurm()
+            case _:
+                source, nodes, place = self._group()
+        if not nodes:
+            return FleetFacts(found_by=source), self.reader.gaps
+        if place is None and self.live:
+            place = self._place(nodes)
+        return FleetFacts(place, nodes, source), self.reader.gaps
+
+    def _parsed(self, source: str, nodes: Callable[[], tuple[FleetNode, ...]]) -> tuple[FleetNode, ...]:
+        try:
+            return nodes()
+        except (ValueError, OSError) as exc:
+            self.reader.gap(f"{_FACT}.nodes", source, exc)
+            return ()
+
+    def _behind_name(self) -> tuple[FleetNode, ...]:
+        if not self.live:
+            raise OSError("a recorded machine asks no resolver")
+        return nodes_of_addresses(self.network.addresses(self.ask.dns, self.timeout_s), self.ask.port)
+
+    def _slurm(self) -> tuple[str, tuple[FleetNode, ...], int | None]:
+        """A step may run on a part of its job's nodes, and SLURM_NODEID counts within the step."""
+        names = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
+        source = next((name for name in names if self.env.get(name)), names[1])
+        hosts = self._parsed(source, lambda: nodes_of_hosts(expand_hostlist(self._value(source)), self.ask.port))
+        name = self.env.get("SLURMD_NODENAME", "")
+        places = [number for number, node in enumerate(hosts) if node.host == name]
+        return source, hosts, places[0] if places else self._number("SLURM_NODEID", len(hosts))
+
+    def _group(self) -> tuple[str, tuple[FleetNode, ...], int | None]:
+        source = "LWS_LEADER_ADDRESS"
+        size = whole_number(self.env.get("LWS_GROUP_SIZE", "")) or 0
+        nodes = self._parsed(source, lambda: nodes_of_hosts(hosts_of_group(self._value(source), size), self.ask.port))
+        return source, nodes, self._number("LWS_WORKER_INDEX", len(nodes))
+
+    def _value(self, name: str) -> str:
+        if not (value := self.env.get(name, "")):
+            raise ValueError("this variable is not set")
+        return value
+
+    def _number(self, name: str, below: int) -> int | None:
+        number = whole_number(self.env.get(name, ""))
+        return number if number is not None and 0 <= number < below else None
+
+    def _place(self, nodes: tuple[FleetNode, ...]) -> int | None:
+        """Find this node among the others by its addresses and its name."""
+        try:
+            mine = self._mine()
+        except OSError as exc:
+            self.reader.gap(f"{_FACT}.me", self.ask.bind or "own addresses", exc)
+            return None
+        place = place_of(nodes, mine, self.ask.port, {})
+        if place is None:
+            place = place_of(nodes, mine, self.ask.port, self._addresses(nodes))
+        if place is None:
+            self.reader.gap(f"{_FACT}.me", "own addresses", f"none of {len(nodes)} nodes is this one, or several are")
+        return place
+
+    def _mine(self) -> frozenset[str]:
+        if is_address(self.ask.bind):
+            return frozenset({self.ask.bind})
+        own = self.network.own(self.ask.bind)
+        if self.ask.bind:
+            return own
+        given = (self.env.get("POD_IP", ""), self.reader.host.hostname())
+        return own | {name for name in given if name}
+
+    def _addresses(self, nodes: Sequence[FleetNode]) -> Mapping[str, Sequence[str]]:
+        """Look names up, several at once; one that has no address is simply not this node's."""
+
+        def ask(name: str) -> Sequence[str]:
+            try:
+                return self.network.addresses(name, self.timeout_s)
+            except OSError:
+                return ()
+
+        names = sorted({node.host for node in nodes if not is_address(node.host)})
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="names") as pool:
+            return dict(zip(names, pool.map(ask, names), strict=True))
