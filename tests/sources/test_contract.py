@@ -12,6 +12,7 @@ from fakes.checkpoints import remote
 from fakes.fetching import sources_of
 from fakes.hub import COMMIT, REPO, FakeHub
 from fakes.objects import ObjectServer
+from fakes.peer import serving_peer
 from kboot.errors import SourceError
 from kboot.sources.types import Source
 
@@ -25,7 +26,10 @@ FILE = remote(NAME, CONTENT)
 def opened(kind: str, folder: Path) -> Iterator[Source]:
     """Give one source of a kind that has FILES."""
     with FakeHub(FILES, cdn=kind == "hub with cdn") as hub:
-        if kind in ("web folder", "s3"):
+        if kind == "peer":
+            with serving_peer(folder, FILES) as peer:
+                yield peer
+        elif kind in ("web folder", "s3"):
             if kind == "s3":
                 pytest.importorskip("obstore")
             with ObjectServer({f"bucket/m/{path}": content for path, content in FILES.items()}) as server:
@@ -42,7 +46,7 @@ def opened(kind: str, folder: Path) -> Iterator[Source]:
             yield sources_of(hub.url, hub.url.replace("127.0.0.1", "localhost"))[kind == "mirror"]
 
 
-@pytest.fixture(params=["hub", "hub with cdn", "mirror", "folder", "web folder", "s3"])
+@pytest.fixture(params=["hub", "hub with cdn", "mirror", "folder", "web folder", "s3", "peer"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
     with opened(request.param, tmp_path) as one:
         yield one
@@ -85,7 +89,7 @@ def test_only_a_trusted_source_lists(source: Source) -> None:
     """A listing comes from the operator's Hub; where there are only files, nobody gives one."""
     if source.trusted:
         assert COMMIT == source.list(REPO, "main").commit
-    elif source.name.startswith(("file:", "s3:")) or source.name.endswith("/m/"):
+    elif source.name.startswith(("file:", "s3:", "peer ")) or source.name.endswith("/m/"):
         with pytest.raises(SourceError):
             source.list(REPO, "main")
 

@@ -8,10 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 from kboot.errors import ProfileError, SourceError
 from kboot.profile.types import CheckpointAsk, FetchAsk
+from kboot.sources.fleet_auth import FleetKey
 from kboot.sources.http import Client
 from kboot.sources.hub import DEFAULT_ENDPOINT, Hub
 from kboot.sources.local import Local
 from kboot.sources.patience import Patience
+from kboot.sources.peers import Peer
 from kboot.sources.plain import Plain
 from kboot.sources.s3 import S3
 from kboot.sources.secrets import without_query
@@ -116,6 +118,11 @@ def open_sources(
     """
     opening = Opening(fetch, env, token_file, on_wait)
     return tuple(_open(text, opening) for text in checkpoint.sources)
+
+
+def open_peers(nodes: Sequence[tuple[str, str, int]], key: FleetKey, stall_timeout_s: float) -> tuple[Peer, ...]:
+    """Return the other nodes of a fleet as sources of bytes; nothing is asked of them yet. nodes: name, host, port."""
+    return tuple(Peer(name, host, port, key, stall_timeout_s) for name, host, port in nodes)
 
 
 def list_checkpoint(sources: Sequence[Source], repo: str, revision: str) -> tuple[Found, Source]:

@@ -1,0 +1,127 @@
+"""What does this node give to the others of its fleet? Ranges that it has itself from the origin, and proven files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kboot.checkpoint import Listing, RemoteFile
+from kboot.host.range_server import Part
+from kboot.plan.ownership import Pieces, all_pieces, covered
+from kboot.store.ranges import Ranges, add, subtract
+from kboot.store.store import Store
+
+WHOLE = "all"
+"""Stands for all pieces of a file in the document."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One content. ranges: of its partial, as far as it came from the origin. fetching: pieces on their way from it."""
+
+    file: RemoteFile
+    whole: bool = False
+    ranges: Ranges = ()
+    fetching: Pieces = 0
+
+
+class Board:
+    """The files of one commit, and what of them the others may have. For any thread.
+
+    Of a file that is not whole yet only what this node had from the origin itself is given: what came from a peer was
+    proven by nobody, and whoever asks for it can ask that peer.
+    """
+
+    def __init__(self, listing: Listing, store: Store) -> None:
+        self.repo, self.commit = listing.repo, listing.commit
+        self._store = store
+        self._lock = threading.Lock()
+        self._entries = {file.blob_id: _Entry(file) for file in listing.files if file.size_bytes}
+        self._limited: Mapping[str, float] = {}
+        for local in store.local(listing):
+            if local.state == "verified" and local.file.size_bytes:
+                self._entries[local.file.blob_id].whole = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file is whole here."""
+        with self._lock:
+            return all(entry.whole for entry in self._entries.values())
+
+    def arrived(self, blob_id: str, start: int, end: int) -> None:
+        """Give out a range of a partial: it came from the origin, now or in an earlier run."""
+        with self._lock:
+            entry = self._entries[blob_id]
+            entry.ranges = add(entry.ranges, start, end)
+
+    def withdraw(self, blob_id: str, start: int, end: int) -> None:
+        """Give out a range of a partial no more: it turned out to be wrong."""
+        with self._lock:
+            entry = self._entries[blob_id]
+            entry.ranges = subtract(entry.ranges, start, end)
+
+    def proven(self, blob_id: str) -> None:
+        """Give out a whole file: it is proven and has its name."""
+        with self._lock:
+            entry = self._entries[blob_id]
+            entry.whole, entry.ranges = True, ()
+
+    def fetching(self, blob_id: str, pieces: Pieces) -> None:
+        """Say which pieces of a file are on their way from the origin, so that nobody else fetches them."""
+        with self._lock:
+            self._entries[blob_id].fetching = pieces
+
+    def limited(self, left_s: Mapping[str, float]) -> None:
+        """Say which sources must not be asked for how long; what they told one node, they told its address."""
+        with self._lock:
+            self._limited = dict(left_s)
+
+    def document(self) -> dict[str, Any]:
+        """Return what the others are told; pieces as hexadecimal numbers."""
+        with self._lock:
+            have = {blob: _pieces_text(entry) for blob, entry in self._entries.items() if entry.whole or entry.ranges}
+            fetching = {blob: f"{entry.fetching:x}" for blob, entry in self._entries.items() if entry.fetching}
+            complete = all(entry.whole for entry in self._entries.values())
+            limited = dict(self._limited)
+        return {
+            "schema": 1,
+            "kind": "peer",
+            "repo": self.repo,
+            "commit": self.commit,
+            "complete": complete,
+            "have": have,
+            "fetching": fetching,
+            "limited_s": limited,
+        }
+
+    def part(self, blob_id: str, start: int, end: int) -> tuple[Part, int] | None:
+        """Return where bytes [start, end) of a file lie, and its size; None where they are not given."""
+        with self._lock:
+            entry = self._entries.get(blob_id)
+            if entry is None or not 0 <= start < end <= entry.file.size_bytes:
+                return None
+            whole, file = entry.whole, entry.file
+            inside = whole or any(a <= start and end <= b for a, b in entry.ranges)
+        # A whole file is looked at again: it may have been changed or lost since.
+        if not inside or (whole and self._store.look(self.repo, file).state != "verified"):
+            return None
+        part, blob = self._store.part_path(self.repo, blob_id), self._store.blob_path(self.repo, blob_id)
+        return Part((blob,) if whole else (part, blob), start, end), file.size_bytes
+
+
+def _pieces_text(entry: _Entry) -> str:
+    if entry.whole:
+        return WHOLE
+    return f"{covered(entry.file.size_bytes, entry.ranges):x}"
+
+
+def pieces_of(text: str, size_bytes: int) -> Pieces:
+    """Return the pieces that a document's text stands for; never any that the file has not.
+
+    Raises:
+        ValueError: it is no such text.
+    """
+    every = all_pieces(size_bytes)
+    return every if text == WHOLE else int(text, 16) & every

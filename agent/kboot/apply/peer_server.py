@@ -1,0 +1,120 @@
+"""What does this node answer another node of its fleet? What it has, parts of that, and pages that others add."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from urllib.parse import unquote
+
+from kboot.apply.peer_board import Board
+from kboot.events import Emit, Notice
+from kboot.host.clock import unix_s
+from kboot.host.range_server import Asked, RangeServer, Reply
+from kboot.sources.fleet_auth import (
+    ANSWER_HEADER,
+    REQUEST_HEADER,
+    Answer,
+    FleetKey,
+    Gate,
+    Request,
+    nonce_of,
+)
+from kboot.sources.peers import PREFIX
+
+Pages = Mapping[str, Callable[[], bytes]]
+"""Target → the JSON document that is answered; called from several threads."""
+
+_TARGET = re.compile(re.escape(PREFIX) + r"/(have|blob)/([\w.-]+(?:/[\w.-]+)?)/([0-9a-f]{40})(?:/([0-9a-f]{40,64}))?")
+_RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})")
+_TOLD_CLIENTS = 64
+
+
+class PeerServer:
+    """Answers on one address of the cluster's network, to nodes that prove the fleet's key."""
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        key: FleetKey,
+        pages: Pages,
+        emit: Emit,
+        pass_by: Callable[[int], None] = lambda _n: None,
+    ) -> None:
+        """Listen. port: 0 = any free one. pass_by: called before so many bytes are sent; may wait.
+
+        Raises:
+            ActionFailed: the address or port cannot be had.
+        """
+        self._key, self._pages, self._emit = key, pages, emit
+        self._gate = Gate(key)
+        self._board: Board | None = None
+        self._lock = threading.Lock()
+        self._told: set[str] = set()
+        self._server = RangeServer(address, port, self.answer, pass_by)
+        self.address, self.port = self._server.address, self._server.port
+
+    def offer(self, board: Board) -> None:
+        """Give out from this board from now on."""
+        self._board = board
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.close()
+
+    def answer(self, asked: Asked) -> Reply:
+        """Return the answer to one request; a request without a proof learns nothing."""
+        proof = asked.headers.get(REQUEST_HEADER.lower(), "")
+        host, byte_range = asked.headers.get("host", ""), asked.headers.get("range", "")
+        request = Request(asked.method, host, asked.target, byte_range, asked.body)
+        now = unix_s()
+        refusal = self._gate.refusal(proof, request, now)
+        if refusal is not None:
+            self._tell(asked.client, refusal)
+            reply = _document(401, {"code": refusal, "unix_s": now})
+            known = refusal not in ("unsigned", "other-key")
+            return self._signed(request, nonce_of(proof), reply) if known else reply
+        return self._signed(request, nonce_of(proof), self._reply(asked, byte_range))
+
+    def _reply(self, asked: Asked, byte_range: str) -> Reply:
+        if asked.method != "GET":
+            return _document(405, {"code": "get-only"})
+        if page := self._pages.get(asked.target):
+            return _json(200, page())
+        found = _TARGET.fullmatch(unquote(asked.target))
+        board = self._board
+        if found is None or board is None or (found[2], found[3]) != (board.repo, board.commit):
+            return _document(404, {"code": "not-known"})
+        if found[1] == "have":
+            return _document(200, board.document())
+        wanted = _RANGE.fullmatch(byte_range)
+        part = board.part(found[4] or "", int(wanted[1]), int(wanted[2]) + 1) if wanted else None
+        if part is None:
+            return _document(404, {"code": "not-here"})
+        place, size_bytes = part
+        content_range = f"bytes {place.start}-{place.end - 1}/{size_bytes}"
+        headers = {"Content-Type": "application/octet-stream", "Content-Range": content_range}
+        return Reply(206, headers, part=place)
+
+    def _signed(self, request: Request, nonce: str, reply: Reply) -> Reply:
+        given = Answer(reply.status, reply.headers.get("Content-Range", ""), reply.body)
+        proof = self._key.answer(request, nonce, given)
+        return Reply(reply.status, {**reply.headers, ANSWER_HEADER: proof}, reply.body, reply.part)
+
+    def _tell(self, client: str, refusal: str) -> None:
+        """Say once for each client that it was refused."""
+        with self._lock:
+            if client in self._told or len(self._told) >= _TOLD_CLIENTS:
+                return
+            self._told.add(client)
+        self._emit(Notice("peer.turned_away", f"{client} asked this node as a node of its fleet: {refusal}"))
+
+
+def _document(status: int, document: Mapping[str, object]) -> Reply:
+    return _json(status, json.dumps(document, separators=(",", ":")).encode())
+
+
+def _json(status: int, body: bytes) -> Reply:
+    return Reply(status, {"Content-Type": "application/json"}, body)
