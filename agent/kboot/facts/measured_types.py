@@ -20,10 +20,35 @@ class ReadSample:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstReads:
+    """Small reads all over the shards, each done twice past the page cache: medians of the first and of the second."""
+
+    reads: int
+    first_s: float
+    second_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RotSample:
+    """The beginnings of shards, hashed and compared with what was proven before. wrong: paths that differ."""
+
+    files: int
+    size_bytes: int
+    wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredFacts:
-    """disk: real shards, past the page cache. mapped: pages of a shard, touched one after the other as mapped loading
-    does; None where all that was tried is in memory already.
+    """None: not measured.
+
+    disk: real shards, past the page cache. mapped: pages of a shard, touched one after the other as mapped loading
+    does; None where all that was tried is in memory already. hashing: SHA-256 on as many threads as a verification
+    takes. folder: what does not work in the cache folder, of the trial of locks, renames and times; empty = all works.
     """
 
     disk: ReadSample | None = None
     mapped: ReadSample | None = None
+    hashing: ReadSample | None = None
+    first_reads: FirstReads | None = None
+    rot: RotSample | None = None
+    folder: tuple[str, ...] | None = None

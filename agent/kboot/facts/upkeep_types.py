@@ -1,0 +1,141 @@
+"""What of the machine doctor looks at and a boot does not need. Frozen values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kboot.host.kernel_clock import KernelClock
+
+
+@dataclass(frozen=True, slots=True)
+class DiskHealth:
+    """What one disk's controller says of it (SMART); None where it does not tell.
+
+    passed: its own verdict. warnings: NVMe's critical warnings in words. media_errors: data it could not read back.
+    used_percent: of the wear its maker promises; may pass 100. spare_percent: blocks left to replace bad ones.
+    pending_sectors: of a disk without NVMe, that wait to be rewritten. refused: why it was not read.
+    """
+
+    name: str
+    passed: bool | None = None
+    warnings: tuple[str, ...] = ()
+    media_errors: int | None = None
+    used_percent: int | None = None
+    spare_percent: int | None = None
+    pending_sectors: int | None = None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Is a disk told of blocks that became free? supported: it can be. mounted, timer: by mount option, by fstrim."""
+
+    supported: bool
+    mounted: bool
+    timer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnitState:
+    """A systemd unit: "kboot.service", "active", "success", restarts since it was loaded."""
+
+    name: str
+    active: str
+    result: str
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """failed: units that systemd gave up. kboot: kboot's own that are loaded."""
+
+    failed: tuple[str, ...]
+    kboot: tuple[UnitState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CdiSpec:
+    """A file that tells container runtimes what to mount for a GPU. driver: version of the libraries that it names."""
+
+    path: str
+    driver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A process in uninterruptible sleep that did not run once for waited_s, where: the kernel function it waits in."""
+
+    pid: int
+    name: str
+    waited_s: float
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class PortState:
+    """The port the engine is to serve on. holders: processes that listen there, as far as they can be seen.
+
+    ours: one of them is an engine that kboot started.
+    """
+
+    number: int
+    listened: bool
+    holders: tuple[int, ...] = ()
+    ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSetting:
+    """A variable, and who sets it: "this environment" or a file of kboot's units."""
+
+    name: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnvLine:
+    """A line of an environment file that systemd reads otherwise than a shell. name: "" where it sets nothing."""
+
+    path: str
+    line: int
+    name: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """Something secret that others can read. what: "token", "key", "token in the command line"…. where: path or pid."""
+
+    what: str
+    where: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepFacts:
+    """None: this machine, or a recording, does not say.
+
+    smart_tool: the program that was asked. disks: what it said. discard: of the disk below the state folder.
+    lost_mounts: mount points of /etc/fstab above kboot's folders where nothing is mounted.
+    secure_boot: of the firmware. lockdown: the kernel's, "none" or stricter. nvidia_module: one is loaded.
+    environ: variables that change what kboot or an engine does, without secrets. env_files: odd lines of kboot's
+    environment files. identity: paths that belong to one machine and not into an image.
+    """
+
+    smart_tool: str = ""
+    disks: tuple[DiskHealth, ...] = ()
+    discard: Discard | None = None
+    lost_mounts: tuple[str, ...] = ()
+    clock: KernelClock | None = None
+    services: Services | None = None
+    secure_boot: bool | None = None
+    lockdown: str = ""
+    nvidia_module: bool | None = None
+    cdi: tuple[CdiSpec, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    port: PortState | None = None
+    environ: tuple[EnvSetting, ...] = ()
+    env_files: tuple[EnvLine, ...] = ()
+    readable: tuple[Readable, ...] | None = None
+    identity: tuple[str, ...] | None = None
