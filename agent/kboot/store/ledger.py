@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
@@ -210,12 +211,7 @@ class Ledger:
                     return work(self._open())
             except (_Unusable, sqlite3.Error) as exc:
                 self._close()
-                raise ActionFailed(
-                    "ledger-not-usable",
-                    f"cannot use the ledger: {exc}",
-                    where=(str(self.path),),
-                    hint="it must be writable by the user kboot runs as, on a file system with room",
-                ) from exc
+                raise _not_usable(self.path, exc) from exc
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -233,6 +229,41 @@ class Ledger:
         self._emit(
             Notice("ledger.moved_aside", f"the ledger was not usable ({why}): moved to {aside}, nothing in it counts")
         )
+
+
+def stored_rows(path: Path) -> int:
+    """Return how many files a ledger at rest names; 0 where it is none that can be read."""
+    try:
+        with closing(_open_checked(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            return int(str(_one(db, "SELECT count(*) FROM file")))
+    except (_Unusable, sqlite3.Error):
+        return 0
+
+
+def forget_files(path: Path) -> None:
+    """Forget every file of a ledger, and leave no byte of what was known of them in it; durable on return.
+
+    What beginnings of contents hash to stays: it is true wherever a copy of them lies.
+
+    Raises:
+        ActionFailed: it cannot be written.
+    """
+    try:
+        with closing(_open_checked(str(path), uri=False)) as db:
+            _in_transaction(db, lambda: db.execute("DELETE FROM file"))
+            db.execute("PRAGMA journal_mode = DELETE")
+            db.execute("VACUUM")
+    except (_Unusable, sqlite3.Error) as exc:
+        raise _not_usable(path, exc) from exc
+
+
+def _not_usable(path: Path, exc: Exception) -> ActionFailed:
+    return ActionFailed(
+        "ledger-not-usable",
+        f"cannot use the ledger: {exc}",
+        where=(str(path),),
+        hint="it must be writable by the user kboot runs as, on a file system with room",
+    )
 
 
 def _connect(path: Path) -> sqlite3.Connection:

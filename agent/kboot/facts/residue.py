@@ -1,0 +1,237 @@
+"""What of the machine that builds an image would go out with it: secrets, identities, traces? Found, not judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from kboot.facts import residue_places as places
+from kboot.host.image import Entry, ImageTree
+from kboot.store.cache_files import MANIFEST
+from kboot.store.ledger import stored_rows
+
+ResidueKind = Literal[
+    "token",  # a file that is a Hub token
+    "credential",  # a file or folder that another program logs in with
+    "docker-auth",  # a docker configuration with logins in it
+    "assignment",  # a file that sets a variable to a secret
+    "text",  # another file in which a secret stands
+    "log-text",  # a log in which a secret stands
+    "scratch-text",  # a temporary file in which a secret stands
+    "history",  # what a person typed
+    "machine-id",
+    "dbus-machine-id",
+    "seed",  # a secret of one machine
+    "host-key",  # of the SSH server
+    "login-key",  # who may log in over SSH
+    "private-key",  # a person's own SSH key
+    "node-key",  # signs hand-off records
+    "ledger",  # rows that name files by the builder's file system
+    "runtime",  # what kboot keeps until the next reboot
+    "record",  # reports of kboot's runs here, and what they left
+    "log",  # journals, which carry the machine's id
+    "unfinished",  # a download that did not end
+]
+
+_TEXT_BYTES = 16 << 20
+_SECRET_BYTES = 64 << 10
+_MIN_SECRET_BYTES = 8
+_UNFINISHED = re.compile(r"\.(?:part|incomplete)(?:-\w+)?$")
+_P2P = re.compile(r"gpu_p2p_access_cache_for_[\d,]+\.json$")
+_RECORDS = ("history", "image.json", "node.key.lock")
+_FIRST_PERSON = 1000  # smaller user ids are services', whose homes are folders of the system
+_NETRC = re.compile(rb"\bpassword\s+(\S+)")
+_STORED = re.compile(rb"^\s*\w*token\w*\s*=\s*(\S+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Residue:
+    """One thing found. path: below the tree's root. detail: what of it, where that is not plain."""
+
+    path: str
+    kind: ResidueKind
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFolders:
+    """kboot's folders below the tree's root, without a leading slash. token_files: that its configuration names."""
+
+    state: str = "var/lib/kboot"
+    runtime: str = "run/kboot"
+    config: str = "etc/kboot"
+    token_files: tuple[str, ...] = ()
+
+
+def known_secrets(tree: ImageTree, folders: ImageFolders, env: Iterable[str] = ()) -> frozenset[bytes]:
+    """Return the very secrets that this builder has, to look for them everywhere: of its token files and `env`."""
+    found = {value.encode() for value in env}
+    for path in (*_below_homes(tree, places.TOKENS), *folders.token_files):
+        data = _read(tree, path, _SECRET_BYTES)
+        found |= {data.strip()} if b"\n" not in data.strip() else set(_STORED.findall(data))
+    for path in _below_homes(tree, (".netrc", "_netrc")):
+        found |= set(_NETRC.findall(_read(tree, path, _SECRET_BYTES)))
+    return frozenset(secret for secret in found if len(secret) >= _MIN_SECRET_BYTES)
+
+
+def find_residue(
+    tree: ImageTree, folders: ImageFolders, devices: Collection[int], secrets: Collection[bytes]
+) -> tuple[Residue, ...]:
+    """Return everything found, by path; what lies on other file systems than `devices` is not the image's."""
+    finder = _Finder(tree, folders, frozenset(devices), tuple(sorted(secrets)))
+    found: dict[str, Residue] = {}
+    for residue in finder.all():
+        found.setdefault(residue.path, residue)
+    removed = tuple(f"{r.path}/" for r in found.values() if r.kind in _WHOLE)
+    return tuple(found[path] for path in sorted(found) if not path.startswith(removed))
+
+
+_WHOLE: frozenset[ResidueKind] = frozenset({"credential", "log", "record", "runtime"})
+"""Kinds of which a folder goes with all below it."""
+
+
+class _Finder:
+    def __init__(
+        self, tree: ImageTree, folders: ImageFolders, devices: frozenset[int], secrets: Sequence[bytes]
+    ) -> None:
+        self._tree = tree
+        self._folders = folders
+        self._devices = devices
+        self._secrets = secrets
+
+    def all(self) -> Iterator[Residue]:
+        yield from self._named()
+        yield from self._machine()
+        yield from self._of_kboot()
+        yield from self._assignments()
+        yield from self._texts()
+
+    def _named(self) -> Iterator[Residue]:
+        """Find what has a name of its own in every home."""
+        tree = self._tree
+        yield from self._there("token", (*_below_homes(tree, places.TOKENS), *self._folders.token_files))
+        yield from self._there("credential", _below_homes(tree, places.CREDENTIALS))
+        yield from self._there("history", _below_homes(tree, places.HISTORIES))
+        for path in _below_homes(tree, (places.DOCKER,)):
+            if self._is_file(path) and b'"auth' in _read(tree, path, _TEXT_BYTES):
+                yield Residue(path, "docker-auth")
+        for path in _below_homes(tree, places.LOGIN_KEYS):
+            keys = [line for line in _read(tree, path, _TEXT_BYTES).splitlines() if line.strip()[:1] not in (b"", b"#")]
+            if keys:
+                yield Residue(path, "login-key", f"{len(keys)} key{'s' if len(keys) > 1 else ''}")
+        for folder in _below_homes(tree, (".ssh",)):
+            for name in tree.names(folder):
+                if places.PRIVATE_KEY in _read(tree, f"{folder}/{name}", _SECRET_BYTES):
+                    yield Residue(f"{folder}/{name}", "private-key")
+
+    def _machine(self) -> Iterator[Residue]:
+        tree = self._tree
+        machine_id = tree.look(places.MACHINE_ID)
+        if (machine_id is None and tree.look("etc") is not None) or (machine_id is not None and machine_id.size_bytes):
+            yield Residue(places.MACHINE_ID, "machine-id", "" if machine_id else "absent")
+        if self._is_file(places.DBUS_MACHINE_ID):
+            yield Residue(places.DBUS_MACHINE_ID, "dbus-machine-id")
+        yield from self._there("seed", places.SEEDS)
+        keys = [f"etc/ssh/{name}" for name in tree.names("etc/ssh") if places.HOST_KEY.fullmatch(name)]
+        yield from self._there("host-key", keys)
+        yield from self._there("log", [f"{places.JOURNAL}/{name}" for name in tree.names(places.JOURNAL)])
+
+    def _of_kboot(self) -> Iterator[Residue]:
+        tree, state = self._tree, self._folders.state
+        yield from self._there("runtime", [f"{self._folders.runtime}/{n}" for n in tree.names(self._folders.runtime)])
+        yield from self._there("node-key", (f"{state}/node.key",))
+        asides = [name for name in tree.names(state) if name.startswith(("ledger.db.aside-", "traceback-"))]
+        yield from self._there("record", [f"{state}/{name}" for name in (*_RECORDS, *asides)])
+        ledger = f"{state}/ledger.db"
+        if self._is_file(ledger) and (rows := stored_rows(tree.root / ledger)):
+            yield Residue(ledger, "ledger", f"{rows} files named by this file system")
+        for key in tree.names(f"{state}/cache"):
+            yield from self._there("record", (f"{state}/cache/{key}/{MANIFEST}",))
+            if key.startswith((".kboot-import-", ".lock")):
+                yield from self._there("record", (f"{state}/cache/{key}",))
+        for entry in tree.walk(f"{state}/cache"):
+            if entry.kind == "file" and _P2P.search(entry.path):
+                yield Residue(entry.path, "record", "which GPUs of this machine reach each other")
+        for repo in tree.names(f"{state}/hub"):
+            blobs = f"{state}/hub/{repo}/blobs"
+            parts = [f"{blobs}/{name}" for name in tree.names(blobs) if _UNFINISHED.search(name)]
+            yield from self._there("unfinished", parts)
+
+    def _assignments(self) -> Iterator[Residue]:
+        tree = self._tree
+        paths = [*places.ENVIRONMENTS, f"{self._folders.config}/env", *_below_homes(tree, places.HOME_ENVIRONMENTS)]
+        for folder in (*places.ENVIRONMENT_FOLDERS, *_below_homes(tree, places.HOME_ENVIRONMENT_FOLDERS)):
+            paths += [entry.path for entry in tree.walk(folder) if entry.kind == "file"]
+        for path in paths:
+            if self._is_file(path):
+                data = _read(tree, path, _TEXT_BYTES)
+                if names := sorted({m[1].decode() for m in places.SECRET_VARIABLES.finditer(data)}):
+                    yield Residue(path, "assignment", ", ".join(names))
+                elif self._holds_secret(data):
+                    yield Residue(path, "assignment", "a token")
+
+    def _texts(self) -> Iterator[Residue]:
+        """Find secrets in every other file that kboot or a person may have put them in."""
+        kinds: tuple[tuple[ResidueKind, Iterable[str]], ...] = (
+            ("log-text", (*places.LOGS, f"{self._folders.state}/cache")),
+            ("scratch-text", places.SCRATCH),
+            ("text", (*places.TEXTS, *_homes(self._tree, _FIRST_PERSON), self._folders.config, self._folders.state)),
+        )
+        for kind, tops in kinds:
+            for entry in (e for top in dict.fromkeys(tops) for e in self._tree.walk(top, self._passes_by)):
+                if entry.kind != "file" or entry.device not in self._devices:
+                    continue
+                if self._holds_secret(_read(self._tree, entry.path, _TEXT_BYTES)):
+                    yield Residue(entry.path, kind, "a token")
+
+    def _passes_by(self, folder: Entry) -> bool:
+        """Return whether to leave a folder out: other people's code, and the checkpoints themselves."""
+        hub = f"{self._folders.state}/hub/"
+        blobs = folder.path.startswith(hub) and folder.path.endswith(("/blobs", "/snapshots"))
+        name = folder.path.rpartition("/")[2]
+        return blobs or name in places.PASSED_BY or folder.device not in self._devices
+
+    def _holds_secret(self, data: bytes) -> bool:
+        return any(secret in data for secret in self._secrets) or places.TOKEN_TEXT.search(data) is not None
+
+    def _there(self, kind: ResidueKind, paths: Iterable[str]) -> Iterator[Residue]:
+        for path in paths:
+            entry = self._look(path)
+            if entry is not None and entry.device in self._devices:
+                yield Residue(path, kind)
+
+    def _is_file(self, path: str) -> bool:
+        entry = self._look(path)
+        return entry is not None and entry.kind == "file" and entry.device in self._devices
+
+    def _look(self, path: str) -> Entry | None:
+        with suppress(OSError):
+            return self._tree.look(path)
+        return None
+
+
+def _homes(tree: ImageTree, min_uid: int = 0) -> tuple[str, ...]:
+    """Return every home there may be: root's, those below /home, and those of accounts; "" for one that is "/"."""
+    named = []
+    for line in _read(tree, "etc/passwd", _TEXT_BYTES).decode(errors="replace").splitlines():
+        fields = line.split(":")
+        if len(fields) >= 6 and fields[5].startswith("/") and fields[2].isdecimal() and int(fields[2]) >= min_uid:
+            named.append(fields[5].strip("/"))
+    named = [home for home in named if home or not min_uid]
+    return tuple(dict.fromkeys(("root", *(f"home/{name}" for name in tree.names("home")), *named)))
+
+
+def _below_homes(tree: ImageTree, names: Iterable[str]) -> list[str]:
+    return [f"{home}/{name}".lstrip("/") for home in _homes(tree) for name in names]
+
+
+def _read(tree: ImageTree, path: str, limit_bytes: int) -> bytes:
+    """Return a file's beginning; nothing where it is none or may not be read."""
+    with suppress(OSError):
+        entry = tree.look(path)
+        if entry is not None and entry.kind == "file":
+            return tree.read(path, limit_bytes)
+    return b""
