@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
+from kboot.facts.fleet_types import FleetFacts, FleetNode, NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
 from kboot.facts.measured_types import MeasuredFacts, ReadSample
 from kboot.facts.system_types import SystemFacts
@@ -144,6 +145,13 @@ NODE = NodeFacts(
     disks=(
         Disk("md0", "raid", "", 30 << 40, False, 4 << 20, None, ("nvme0n1", "nvme1n1"), "raid0", 0),
         Disk("nvme0n1", "nvme", "SSD", 15 << 40, False, 128 << 10, 0),
+    ),
+    fleet=FleetFacts(
+        me=0,
+        nodes=(FleetNode("node7", "node7", 7417), FleetNode("node8", "node8", 7417)),
+        found_by="fleet.peers",
+        statements=tuple(NodeStatement(n, {"driver": "580.95.05"}, 140 * GIB) for n in ("node7", "node8")),
+        stated_unix_s=NOW_S - 300,
     ),
     programs={"gcc": "/usr/bin/gcc", "ninja": "/usr/bin/ninja", "nvcc": "/usr/local/cuda/bin/nvcc"},
 )

@@ -28,6 +28,7 @@ import kboot.checks
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
+from kboot.facts.fleet_types import NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
 from kboot.facts.measured_types import ReadSample
 from kboot.facts.types import CacheFacts, EngineFacts, Gap, NodeFacts
@@ -124,6 +125,15 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "ckpt.terms": (NODE, SELLING, CHECKPOINT),
     "cache.complete": (node(caches=CacheFacts({"h200-580": {}}, frozenset())), PROFILE, CHECKPOINT),
     "engine.version": (node(engine=EngineFacts("vllm", None, None, {})), PROFILE, CHECKPOINT),
+    "fleet.agree": (
+        node(
+            fleet=replace(
+                NODE.fleet, statements=(NODE.fleet.statements[0], NodeStatement("node8", {"driver": "570.86.15"}))
+            )
+        ),
+        PROFILE,
+        CHECKPOINT,
+    ),
     "facts.gaps": (replace(NODE, gaps=(Gap("os.boot_id", "/proc", "gone"),)), PROFILE, CHECKPOINT),
 }
 OFF_THE_BUS = node(gpu=NO_GPU)

@@ -26,6 +26,7 @@ from kboot.checks import (
     fit_ram,
     fit_shm,
     fit_vram,
+    fleet_agree,
     gpu_arch_support,
     gpu_clocks,
     gpu_compute_mode,
@@ -138,5 +139,6 @@ CHECKS: tuple[Check, ...] = (
     cache_dirs.CHECK,
     cache_toolchain.CHECK,
     engine_version.CHECK,
+    fleet_agree.CHECK,
     facts_gaps.CHECK,
 )

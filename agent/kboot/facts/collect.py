@@ -59,7 +59,7 @@ def collect(
     tune, tune_gaps = collect_tune(host, tune_paths)
     nics, rdma, network_gaps = collect_network(host)
     disks, disk_gaps = collect_disks(host)
-    others, fleet_gaps = _fleet(host, fleet)
+    others, fleet_gaps = _fleet(host, paths, fleet)
     nvml.join()
     gpu, gpu_gaps = collect_gpu(host, nvml.answers, cpu.node_of)
     system, system_gaps = collect_system(host, mounts)
@@ -103,12 +103,15 @@ def collect(
     )
 
 
-def _fleet(host: Host, ask: FleetAsk | None) -> tuple[FleetFacts, tuple[Gap, ...]]:
-    if ask is None or ask.discovery == "none":
+def _fleet(host: Host, paths: Paths, ask: FleetAsk | None) -> tuple[FleetFacts, tuple[Gap, ...]]:
+    """Look for the other nodes if that is asked, and read what they stated when they met last, if they ever did."""
+    met = host.exists(host.machine_path(paths.fleet))
+    if not met and (ask is None or ask.discovery == "none"):
         return FleetFacts(), ()
-    from kboot.facts.fleet import collect_fleet
+    from kboot.facts.fleet import collect_fleet, with_last_meeting
 
-    return collect_fleet(host, ask)
+    fleet, gaps = collect_fleet(host, ask) if ask else (FleetFacts(), ())
+    return (with_last_meeting(fleet, host, paths) if met else fleet), gaps
 
 
 class _Nvml(Thread):

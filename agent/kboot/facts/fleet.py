@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kboot.facts.fleet_names import (
     expand_hostlist,
@@ -14,17 +14,20 @@ from kboot.facts.fleet_names import (
     nodes_of_peers,
     place_of,
 )
+from kboot.facts.fleet_record import record_from_text
 from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.types import Gap
 from kboot.host.names import addresses_of, is_address, own_addresses
+from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.profile.types import FleetAsk
 
-__all__ = ["FleetFacts", "FleetNode", "Network", "collect_fleet"]
+__all__ = ["FleetFacts", "FleetNode", "Network", "collect_fleet", "with_last_meeting"]
 
 _LOOK_UP_S = 5.0
 _AT_ONCE = 64
+_RECORD_BYTES = 16 << 20
 _FACT = "fleet"
 
 
@@ -50,6 +53,15 @@ def collect_fleet(
     if ask.discovery == "none":
         return FleetFacts(), ()
     return _Collector(host, ask, network or Network(), timeout_s).collect()
+
+
+def with_last_meeting(fleet: FleetFacts, host: Host, paths: Paths) -> FleetFacts:
+    """Return the fleet with what its nodes stated when they met last; as it is where no record says so."""
+    try:
+        record = record_from_text(host.read_text(host.machine_path(paths.fleet), _RECORD_BYTES))
+    except (OSError, ValueError):  # gone meanwhile, or of another version: nothing was stated as far as we know
+        return fleet
+    return replace(fleet, statements=record.statements, stated_unix_s=record.unix_s)
 
 
 class _Collector:

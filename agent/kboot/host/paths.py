@@ -73,6 +73,11 @@ class Paths:
         return self.runtime / "boot.json"
 
     @property
+    def fleet(self) -> Path:
+        """What the nodes of a fleet stated when they met last."""
+        return self.runtime / "fleet.json"
+
+    @property
     def socket(self) -> Path:
         """Where the daemon answers `kboot status`."""
         return self.runtime / "kboot.sock"
