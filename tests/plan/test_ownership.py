@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +23,10 @@ MIB = 1 << 20
 SIZES = st.integers(1, 20 << 30)
 NAMES = st.lists(st.text("abcdefgh0123", min_size=1, max_size=6), min_size=1, max_size=40, unique=True)
 BLOBS = st.text("0123456789abcdef", min_size=40, max_size=40)
+
+
+def own(blob: str, count: int, names: list[str], gone: Collection[str], me: str) -> int:
+    return owned(blob, count, tuple(names), frozenset(gone), me)
 
 
 def union(parts: list[int]) -> int:
@@ -65,7 +71,7 @@ def test_every_piece_has_one_owner_whoever_is_gone(
 ) -> None:
     """As long as one node is here, everything is owned, once, by nodes that are here."""
     gone = data.draw(st.sets(st.sampled_from(names), max_size=len(names) - 1))
-    parts = [owned(blob, count, names, gone, name) for name in names]
+    parts = [own(blob, count, names, gone, name) for name in names]
 
     assert (1 << count) - 1 == union(parts)
     assert all(not part for name, part in zip(names, parts, strict=True) if name in gone)
@@ -76,13 +82,13 @@ def test_the_order_of_the_names_does_not_matter(blob: str, count: int, names: li
     """Two nodes that were told of the fleet in different order agree."""
     turned = names[::-1]
 
-    assert owned(blob, count, names, (), names[0]) == owned(blob, count, turned, (), names[0])
+    assert own(blob, count, names, (), names[0]) == own(blob, count, turned, (), names[0])
 
 
 @given(BLOBS, st.integers(1, 300), NAMES)
 def test_loads_differ_by_one_piece_at_most(blob: str, count: int, names: list[str]) -> None:
     """Also where nodes outnumber pieces."""
-    loads = [owned(blob, count, names, (), name).bit_count() for name in names]
+    loads = [own(blob, count, names, (), name).bit_count() for name in names]
 
     assert max(loads) - min(loads) <= 1
 
@@ -92,15 +98,15 @@ def test_only_pieces_of_the_gone_move(blob: str, count: int, names: list[str], d
     """What a node owns it keeps while others come and go."""
     gone = data.draw(st.sets(st.sampled_from(names), max_size=len(names) - 1))
     for name in set(names) - gone:
-        before = owned(blob, count, names, (), name)
-        assert before == before & owned(blob, count, names, gone, name)
+        before = own(blob, count, names, (), name)
+        assert before == before & own(blob, count, names, gone, name)
 
 
 def test_pieces_of_a_gone_node_are_spread() -> None:
     """Of 800 pieces over 8 nodes, the 100 of one that is gone go to all seven others."""
     names = [f"n{number}" for number in range(8)]
     more = [
-        owned("b", 800, names, {"n3"}, name).bit_count() - owned("b", 800, names, (), name).bit_count()
+        own("b", 800, names, {"n3"}, name).bit_count() - own("b", 800, names, (), name).bit_count()
         for name in names
         if name != "n3"
     ]
@@ -110,15 +116,15 @@ def test_pieces_of_a_gone_node_are_spread() -> None:
 
 def test_a_node_that_is_not_of_the_fleet_owns_nothing() -> None:
     """Nor one that counts as gone itself."""
-    assert 0 == owned("b", 10, ["a", "b"], (), "c")
-    assert 0 == owned("b", 10, ["a", "b"], ("a",), "a")
+    assert 0 == own("b", 10, ["a", "b"], (), "c")
+    assert 0 == own("b", 10, ["a", "b"], ("a",), "a")
 
 
-@given(st.integers(0, 1 << 200), NAMES)
-def test_helpers_take_different_pieces(pieces: int, names: list[str]) -> None:
+@given(BLOBS, st.integers(0, 1 << 200), NAMES)
+def test_helpers_take_different_pieces(blob: str, pieces: int, names: list[str]) -> None:
     """Together they take all of them, each its own, from the far end."""
-    assert pieces == union([to_help_with(pieces, name, names) for name in names])
-    assert 0 == to_help_with(pieces, "nobody", names)
+    assert pieces == union([to_help_with(blob, pieces, name, names) for name in names])
+    assert 0 == to_help_with(blob, pieces, "nobody", names)
 
 
 @given(st.integers(0, 1 << 200))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 
 _MIB = 1 << 20
 _SMALLEST_BYTES = 1 * _MIB
@@ -70,7 +71,8 @@ def members(pieces: Pieces) -> tuple[int, ...]:
     return tuple(found)
 
 
-def owned(blob_id: str, count: int, names: Sequence[str], gone: Collection[str], me: str) -> Pieces:
+@lru_cache(maxsize=8192)  # asked again for every piece that moves
+def owned(blob_id: str, count: int, names: tuple[str, ...], gone: frozenset[str], me: str) -> Pieces:
     """Return the pieces of a file that are for a node to fetch from the origin.
 
     count: pieces of the file. names: all nodes of the fleet, in any order. gone: those that do not count now; their
@@ -91,15 +93,16 @@ def owned(blob_id: str, count: int, names: Sequence[str], gone: Collection[str],
     return found
 
 
-def to_help_with(pieces: Pieces, me: str, helpers: Sequence[str]) -> Pieces:
-    """Return which of an owner's pieces a node takes when it helps, so that no two helpers take the same.
+def to_help_with(blob_id: str, pieces: Pieces, me: str, helpers: Collection[str]) -> Pieces:
+    """Return which of an owner's pieces of a file a node takes when it helps, so that no two helpers take the same.
 
     The owner works from the front; helpers begin at the far end.
     """
     order = sorted(set(helpers))
     if me not in order:
         return 0
-    mine = members(pieces)[::-1][order.index(me) :: len(order)]
+    turn = (order.index(me) + _number(blob_id)) % len(order)
+    mine = members(pieces)[::-1][turn :: len(order)]
     return sum(1 << piece for piece in mine)
 
 
