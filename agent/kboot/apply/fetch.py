@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kboot.apply.exchange import Exchange
 from kboot.apply.fetch_desk import Desk
 from kboot.apply.fetch_pace import Growth, Speeds
 from kboot.apply.fetch_shared import Shared
@@ -45,12 +46,13 @@ def fetch_files(
     emit: Emit,
     stop: threading.Event,
     cpus: int,
+    exchange: Exchange | None = None,
 ) -> tuple[Outcome, ...]:
     """Receive, hash and write every file in one pass; return one outcome per action, in their order.
 
     A file gets its final name when its bytes are proven and durable. A file that fails does not stop the others; what
     arrived of it stays for the next run. When `stop` is set, what has arrived is made durable and the rest fails with
-    code "interrupted". cpus: how many this process may use.
+    code "interrupted". cpus: how many this process may use. exchange: with the other nodes of a fleet; ended here.
     """
     jobs = jobs_of(actions, lambda blob_id: store.part_path(listing.repo, blob_id))
     try:
@@ -60,7 +62,7 @@ def fetch_files(
             job.state, job.error = "failed", exc
         return _outcomes(actions, jobs)
     growth = Growth(*count_streams(ask, sum(job.action.file.size_bytes for job in jobs), len(jobs), cpus), cpus)
-    _Fetch(jobs, listing, sources, store, ask, emit, stop, growth).run()
+    _Fetch(jobs, listing, sources, store, ask, emit, stop, growth, exchange).run()
     return _outcomes(actions, jobs)
 
 
@@ -89,6 +91,7 @@ class _Fetch:
         emit: Emit,
         stop: threading.Event,
         growth: Growth,
+        exchange: Exchange | None,
     ) -> None:
         self._jobs = jobs
         self._listing = listing
@@ -100,15 +103,16 @@ class _Fetch:
         self._bugs: list[BaseException] = []
         self._proven: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._growth = growth
-        self._pool = Pool(jobs, growth.streams, self._ended)
-        desk = Desk(sources, ask.attempts, emit, self._ended)
+        self._exchange = exchange
+        self._pool = Pool(jobs, growth.streams, self._ended, exchange)
+        desk = self._desk = Desk(sources, ask.attempts, emit, self._ended)
         throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
         other = None if ask.transport == "http" else HfTransfer(listing, ask.stall_timeout_s, emit, self._ended)
         shared, speeds = Shared(listing, store, emit, self._ended), Speeds()
 
         def new_stream() -> Stream:
             ended, hand_over = self._ended, self._proven.put
-            return Stream(listing, self._pool, desk, throttle, emit, ended, other, shared, speeds, hand_over)
+            return Stream(listing, self._pool, desk, throttle, emit, ended, other, shared, speeds, hand_over, exchange)
 
         self._new_stream = new_stream
         self._threads: list[threading.Thread] = []
@@ -117,9 +121,12 @@ class _Fetch:
     def run(self) -> None:
         """Fetch until every job is settled or kboot is told to stop."""
         try:
+            if self._exchange is not None:
+                self._exchange.follow(self._pool.wake, self._desk.paused, self._desk.pause)
             while not self._pool.settled and not self._stop.is_set() and not self._bugs:
                 self._grow()
                 self._keep(_LOOK_S)
+                self._fail_orphans()
         finally:
             self._end()
         if self._bugs:
@@ -152,6 +159,15 @@ class _Fetch:
                     self._checkpointed_s[job] = now
                     self._checkpoint(job)
 
+    def _fail_orphans(self) -> None:
+        """Let files fail that the origin refuses and no other node will bring."""
+        for job, error in self._exchange.orphans() if self._exchange is not None else ():
+            if self._pool.fail_idle(job, error):
+                if job.partial is not None:
+                    job.partial.close()
+                self._emit(FileTrouble("fetch", job.action.file.path, error.code, error.message, final=True))
+                self._pool.settle(job, "failed")
+
     def _is_due(self, job: Job, unsynced_bytes: int) -> bool:
         since_s = monotonic_s() - self._checkpointed_s.setdefault(job, job.started_s)
         return unsynced_bytes >= _CHECKPOINT_BYTES or (unsynced_bytes > 0 and since_s >= _CHECKPOINT_S)
@@ -178,6 +194,8 @@ class _Fetch:
             self._pool.settle(job, "failed")
             return
         self._pool.settle(job, "done")
+        if self._exchange is not None:
+            self._exchange.proven(job)
         for action in job.actions:
             size, seconds = action.file.size_bytes, job.seconds
             self._emit(FileDone("fetch", action.file.path, size, seconds, job.source, job.reused_bytes))
@@ -189,6 +207,8 @@ class _Fetch:
         for source in self._sources:
             if unfinished:
                 source.interrupt()
+        if self._exchange is not None:
+            self._exchange.end()
         for thread in self._threads:
             thread.join()
         for source in self._sources:

@@ -81,6 +81,18 @@ class Desk:
         if wait_s > 0:
             self._stop.wait(wait_s)
 
+    def paused(self) -> dict[str, float]:
+        """Return the sources that asked everybody to wait, and for how many seconds more."""
+        now = monotonic_s()
+        with self._lock:
+            return {name: until_s - now for name, until_s in self._paused_until_s.items() if until_s > now}
+
+    def pause(self, name: str, for_s: float) -> None:
+        """Let nobody ask a source for so long, because it said so to another node of this address."""
+        with self._lock:
+            if name in self._limited_left_s and 0 < for_s <= LIMITED_S:
+                self._paused_until_s[name] = max(self._paused_until_s.get(name, 0.0), monotonic_s() + for_s)
+
     def wrong_bytes(self, job: Job, source: str) -> None:
         """Take in that a source alone delivered a whole file of wrong bytes: it is asked last from now on."""
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from kboot.apply.exchange import Exchange
 from kboot.apply.fetch_desk import Desk, wrong_twice
 from kboot.apply.fetch_pace import Speeds, Watch
 from kboot.apply.fetch_shared import LOOK_S, SILENT_S, Shared
@@ -42,11 +43,13 @@ class Stream:
         shared: Shared,
         speeds: Speeds,
         hand_over: Callable[[Job], None],
+        exchange: Exchange | None = None,
     ) -> None:
         """Make one; run() does the work.
 
         transport: asked first for a file. shared: what other processes have. speeds: of all streams of the fetch.
         hand_over: takes a job whose bytes are proven and written, not yet durable.
+        exchange: with the other nodes of a fleet.
         """
         self._listing = listing
         self._pool = pool
@@ -58,6 +61,8 @@ class Stream:
         self._shared = shared
         self._speeds = speeds
         self._hand_over = hand_over
+        self._exchange = exchange
+        self._peer_speeds = Speeds()
         self._buffer = memoryview(b"")
 
     def run(self, number: int) -> None:
@@ -102,6 +107,8 @@ class Stream:
         else:
             job.reused_bytes = partial.found.reused_bytes
         missing = partial.missing()
+        if self._exchange is not None and not known.digests and not brought_by:
+            self._exchange.opened(job, missing)
         self._pool.opened(job, partial, missing)
         if not missing:
             self._prove(job, partial)
@@ -110,6 +117,8 @@ class Stream:
         """Count a file that another process proved."""
         job.source = "this disk"
         self._pool.settle(job, "here")
+        if self._exchange is not None:
+            self._exchange.proven(job)
         for action in job.actions:
             size = action.file.size_bytes
             self._emit(FileDone("fetch", action.file.path, size, job.seconds, job.source, size))
@@ -139,11 +148,14 @@ class Stream:
         assert partial is not None, "ranges are handed out of open jobs only"
         try:
             while claim.position < claim.end and not job.is_lost and not self._stop.is_set():
-                self._try(claim, partial)
+                if not self._try(claim, partial):
+                    break
         except VerificationFailed as exc:
             self._pool.spoil(job, exc)
         except KbootError as exc:
             self._pool.fail(job, exc)
+        if self._exchange is not None:
+            self._exchange.ended(claim)
         match self._pool.leave(claim):
             case "whole":
                 self._prove(job, partial)
@@ -155,9 +167,19 @@ class Stream:
             case "more":
                 pass
 
-    def _try(self, claim: Claim, partial: Partial) -> None:
-        """Ask one source once and take in what comes."""
-        source = self._desk.pick(claim.job, claim.slow)
+    def _try(self, claim: Claim, partial: Partial) -> bool:
+        """Ask one source once and take in what comes; return whether this stream may go on with the range."""
+        exchange = self._exchange
+        if exchange is not None and claim.source is not None:
+            self._try_node(exchange, claim.source, claim, partial)
+            return False
+        try:
+            source = self._desk.pick(claim.job, claim.slow)
+        except SourceError as exc:
+            if exchange is None:
+                raise
+            exchange.refused(claim.job, exc)
+            return False
         before = claim.position
         try:
             if self._desk.wait(source):
@@ -170,6 +192,19 @@ class Stream:
         except SourceError as exc:
             if not self._stop.is_set():
                 self._desk.trouble(claim, source, exc, claim.position - before >= _WORTH_BYTES)
+        return True
+
+    def _try_node(self, exchange: Exchange, node: Source, claim: Claim, partial: Partial) -> None:
+        """Ask a node of the fleet once; what it does not give is chosen anew, of whomever."""
+        try:
+            self._pour(node, claim, partial)
+        except _TooSlow:
+            exchange.too_slow(claim)
+        except SourceError as exc:
+            if not self._stop.is_set():
+                exchange.failed(claim, exc)
+                path = claim.job.action.file.path
+                self._emit(FileTrouble("fetch", path, exc.code, f"{exc.message} ({node.name})", final=False))
 
     def _pour(self, source: Source, claim: Claim, partial: Partial) -> None:
         job, buffer = claim.job, self._buffer
@@ -181,7 +216,8 @@ class Stream:
                 job.cuttable = False  # it does not know ranges: every piece would cost the whole file
             while skip and not self._stop.is_set():
                 skip -= _some(body.readinto(buffer[: min(skip, len(buffer))]), claim)
-            began, watch = claim.position, Watch(self._speeds, monotonic_s())
+            speeds = self._speeds if claim.source is None else self._peer_speeds
+            began, watch = claim.position, Watch(speeds, monotonic_s())
             # Where the end came nearer, the rest of the body belongs to another stream and is left.
             while (wanted := min(len(buffer), claim.end - claim.position)) > 0:
                 if job.is_lost or self._stop.is_set():
@@ -193,6 +229,7 @@ class Stream:
                 job.used.add(source.name)
                 if claim.start in job.mended:
                     job.mended[claim.start] = source.name
+                self._compare(claim, partial, buffer[:n])
                 try:
                     partial.write(buffer, n, claim.position)
                 except WrongRange as exc:
@@ -202,6 +239,14 @@ class Stream:
                 self._throttle.pass_by(n)
                 if watch.too_slow(n, monotonic_s()) and _is_worth_moving(claim):
                     raise _TooSlow
+
+    def _compare(self, claim: Claim, partial: Partial, data: memoryview) -> None:
+        """Where a node may have given wrong bytes: see whether these are others."""
+        exchange = self._exchange
+        if exchange is not None and exchange.is_compared(claim):
+            at = partial.differs(data, claim.position)
+            if at is not None:
+                exchange.differs(claim.job, at)
 
     def _tell(self, job: Job, partial: Partial) -> None:
         now = monotonic_s()
@@ -225,6 +270,7 @@ class Stream:
             job.source = ", ".join(sorted(job.used)) or "this disk"
             job.state = "proven"
             self._hand_over(job)
+            self._settled(job)
 
     def _mend(self, job: Job, partial: Partial, wrong: WrongRange) -> None:
         """Let a wrong range of a file be fetched again; the rest of it stays."""
@@ -241,7 +287,9 @@ class Stream:
         self._pool.reopen(job, wrong.start, wrong.end)
 
     def _judge(self, job: Job, partial: Partial, error: VerificationFailed) -> None:
-        """Find who is to blame for wrong bytes: what was on the disk, one source, or nobody knows which."""
+        """Find who is to blame for wrong bytes: what was on the disk, one source, a node, or nobody knows which."""
+        if self._exchange is not None and self._is_doubted(self._exchange, job, partial, error):
+            return
         reused = partial.found.reused_bytes > 0
         job.source = ", ".join(sorted(job.used)) or "this disk"
         job.rounds += 0 if reused else 1
@@ -261,6 +309,27 @@ class Stream:
         self._emit(FileTrouble("fetch", path, error.code, text, final=False))
         self._pool.again(job)
 
+    def _is_doubted(self, exchange: Exchange, job: Job, partial: Partial, error: VerificationFailed) -> bool:
+        """Let what nodes gave of a wrong file be received again; return whether that is to be seen first."""
+        ranges = exchange.doubtful(job, partial, error)
+        if ranges is None:
+            return True
+        if not ranges:
+            return False
+        text = f"{error.message} ({', '.join(sorted(job.used))}); what other nodes gave of it is fetched again"
+        self._emit(FileTrouble("fetch", job.action.file.path, error.code, text, final=False))
+        partial.doubt(ranges)
+        job.spoiled = None
+        for start, end in ranges:
+            self._pool.reopen(job, start, end)
+        return True
+
+    def _settled(self, job: Job) -> None:
+        """Look again at the files that waited for what was to be found out with this one."""
+        for other, partial, error in self._exchange.checked(job) if self._exchange is not None else ():
+            if other.state == "open":
+                self._judge(other, partial, error)
+
     def _give_up(self, job: Job) -> None:
         error = job.error
         assert error is not None, "a job is given up for a reason"
@@ -269,6 +338,7 @@ class Stream:
         for action in job.actions:
             self._emit(FileTrouble("fetch", action.file.path, error.code, error.message, final=True))
         self._pool.settle(job, "failed")
+        self._settled(job)
 
 
 class _TooSlow(Exception):

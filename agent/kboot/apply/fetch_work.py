@@ -6,19 +6,21 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from kboot.errors import KbootError, VerificationFailed
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.plan.types import FetchFile
+from kboot.sources.types import Source
 from kboot.store.partial import Partial
-from kboot.store.ranges import Ranges
+from kboot.store.ranges import Ranges, subtract
 
 MIN_PIECE_BYTES = 16 << 20
 MAX_PIECE_BYTES = 128 << 20
 _WORTH_S = 1.0  # a stream that would be done sooner than this is not helped: the help costs a connection
 _KNOWN_S = 0.25  # until then a stream's rate is not known
 _LOOK_AGAIN_S = 0.25
+_MOST_OPEN = 256  # files at once, where what is received next is chosen among all of them
 
 State = Literal["waiting", "open", "proven", "done", "here", "failed", "interrupted"]
 """here: another process of this node proved it first."""
@@ -75,6 +77,7 @@ class Claim:
 
     end: may come nearer while it is being received. failures: tries without progress in a row, by source.
     slow: sources whose stream was left because it was too slow, as often as it was.
+    source, node: the node of the fleet that gives it, and its name; else it is asked of the profile's sources.
     """
 
     job: Job
@@ -84,6 +87,8 @@ class Claim:
     since_s: float
     failures: dict[str, int] = field(default_factory=dict)
     slow: list[str] = field(default_factory=list)
+    source: Source | None = None
+    node: str = ""
 
     @property
     def seconds_left(self) -> float:
@@ -94,6 +99,29 @@ class Claim:
         return (self.end - self.position) * elapsed_s / max(1, self.position - self.start)
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A range of a job to receive next. source, node: as in Claim."""
+
+    job: Job
+    start: int
+    end: int
+    source: Source | None
+    node: str = ""
+
+
+class Chooser(Protocol):
+    """Says what is received next where nodes of a fleet share the work. Called with the pool's lock held."""
+
+    def pick(self, jobs: Sequence[Job]) -> Chosen | None:
+        """Return a range that is free in one of these jobs; None where there is nothing to do now."""
+        ...
+
+    def began(self, claim: Claim) -> None:
+        """Take in that a stream receives a range."""
+        ...
+
+
 Left = Literal["more", "whole", "spoiled", "broken"]
 """What a stream leaves behind: others or other ranges; a file to prove; one that nobody works on now, because what was
 on the disk is wrong, or because it failed."""
@@ -102,8 +130,12 @@ on the disk is wrong, or because it failed."""
 class Pool:
     """The work of one fetch, handed out to streams. For any thread."""
 
-    def __init__(self, jobs: Sequence[Job], streams: int, stop: threading.Event) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], streams: int, stop: threading.Event, chooser: Chooser | None = None
+    ) -> None:
+        """Take the jobs. chooser: says what is received next; None = the files one after the other."""
         self._changed = threading.Condition()
+        self._chooser = chooser
         self._waiting = sorted(jobs, key=lambda job: (-job.action.file.size_bytes, job.action.file.path))
         self._unsettled = len(jobs)
         self._open: list[Job] = []
@@ -121,6 +153,11 @@ class Pool:
     def moved_bytes(self) -> int:
         """Bytes received so far."""
         return self._moved_bytes
+
+    def wake(self) -> None:
+        """Let waiting streams look again: there may be something to choose."""
+        with self._changed:
+            self._changed.notify_all()
 
     def let_work(self, streams: int) -> None:
         """Give work to so many streams from now on; one beyond them ends what it has and then waits."""
@@ -196,6 +233,13 @@ class Pool:
             job.free = []
             job.error = job.error or error
 
+    def fail_idle(self, job: Job, error: KbootError) -> bool:
+        """Let a job fail; return whether nobody receives it, so that it is for the caller to settle."""
+        with self._changed:
+            job.free = []
+            job.error = job.error or error
+            return job.state == "open" and not job.claims
+
     def spoil(self, job: Job, error: VerificationFailed) -> None:
         """Let everybody leave a job, because what is on the disk is not what was written."""
         with self._changed:
@@ -213,8 +257,17 @@ class Pool:
             self._changed.notify_all()
 
     def _next(self) -> Job | Claim | None:
+        if self._chooser is not None:
+            return self._next_chosen(self._chooser)
         if free := max((job for job in self._open if job.free), key=lambda job: job.left_bytes, default=None):
             return self._claim(free)
+        if job := self._to_open():
+            return job
+        self._cut()
+        cut = next((job for job in self._open if job.free), None)
+        return self._claim(cut) if cut else None
+
+    def _to_open(self) -> Job | None:
         if self._waiting:
             job = self._waiting.pop(0)
             job.started_s, job.started_unix_s = monotonic_s(), unix_s()
@@ -222,9 +275,23 @@ class Pool:
         if held := next((pair for pair in self._held if pair[0] <= monotonic_s()), None):
             self._held.remove(held)
             return held[1]
-        self._cut()
-        cut = next((job for job in self._open if job.free), None)
-        return self._claim(cut) if cut else None
+        return None
+
+    def _next_chosen(self, chooser: Chooser) -> Job | Claim | None:
+        """Open files first, so that it is known what is missing of each; then let the chooser decide."""
+        if len(self._open) < _MOST_OPEN and (job := self._to_open()):
+            return job
+        chosen = chooser.pick(self._open)
+        if chosen is None:
+            return None
+        job = chosen.job
+        left = subtract(tuple(job.free), chosen.start, chosen.end)
+        job.free = list(left)
+        source, node = chosen.source, chosen.node
+        claim = Claim(job, chosen.start, chosen.end, chosen.start, monotonic_s(), source=source, node=node)
+        job.claims.append(claim)
+        chooser.began(claim)
+        return claim
 
     def _claim(self, job: Job) -> Claim:
         start, end = job.free.pop(0)

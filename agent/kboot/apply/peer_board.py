@@ -39,6 +39,7 @@ class Board:
         self._store = store
         self._lock = threading.Lock()
         self._entries = {file.blob_id: _Entry(file) for file in listing.files if file.size_bytes}
+        self.sizes: Mapping[str, int] = {blob: entry.file.size_bytes for blob, entry in self._entries.items()}
         self._limited: Mapping[str, float] = {}
         for local in store.local(listing):
             if local.state == "verified" and local.file.size_bytes:

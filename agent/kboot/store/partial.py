@@ -213,6 +213,25 @@ class Partial:
             self._promise = None
             self.found = Found(0, self.found.discarded)
 
+    def doubt(self, ranges: Ranges) -> None:
+        """Count ranges as missing that may be wrong, and hash anew from the start; their bytes stay until overwritten.
+
+        Only when nobody writes.
+        """
+        for start, end in ranges:
+            self._written = subtract(self._written, start, end)
+        self._verifier = Verifier(self.file, self._known)
+        self._promise = None
+        self._begin_journal()
+
+    def differs(self, data: memoryview, offset: int) -> int | None:
+        """Return where these bytes first differ from those that lie at the offset; None where they do not."""
+        there = memoryview(bytearray(len(data)))
+        self._blocks.read_into(there, offset)
+        if there == data:
+            return None
+        return offset + next(n for n, (one, other) in enumerate(zip(there, data, strict=True)) if one != other)
+
     def discard(self) -> None:
         """Remove the partial: its file is proven without it."""
         with self._journal_lock:

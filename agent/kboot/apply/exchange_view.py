@@ -1,0 +1,285 @@
+"""What do the other nodes of the fleet have, and which of them can be counted on? Each is asked every moment."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kboot.apply.peer_board import Board, pieces_of
+from kboot.errors import SourceError
+from kboot.events import Emit, Notice
+from kboot.host.clock import monotonic_s
+from kboot.plan.exchange import Fleet, Other, left_bytes
+from kboot.plan.ownership import Pieces
+from kboot.sources.peers import Peer, have_target
+
+_POLL_S = 0.2
+_POLL_FOR_EACH_S = 0.02  # more nodes are asked less often: each answers all the others
+_LOST_S = 3.0  # without an answer for so long, a node's pieces are for the others
+_LATE_S = 3.0  # a node that was never seen is waited for at least so long
+_STALLED_S = 15.0  # a node that answers, but got nothing new for so long, is not relied on
+_SLOW_S = 5.0  # what would take a node longer than this is helped with
+_KNOWN_S = 2.0
+_FAILURES = 5
+_AVOID_S = 10.0
+_AVOIDED = 1000  # streams that a node is taken to have more while it is avoided
+_JITTER_S = 2.0
+_FOREIGN = frozenset({"peer-refuses", "peer-not-ours", "peer-answer-not-valid"})
+
+Limits = Callable[[], Mapping[str, float]]
+Limit = Callable[[str, float], None]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of one other node. Times are monotonic; None = never.
+
+    rate_from: when its rate began to be measured, and what was left to it then.
+    """
+
+    peer: Peer
+    answered_s: float | None = None
+    missed_since_s: float | None = None
+    gained_s: float = 0.0
+    complete: bool = False
+    have: dict[str, Pieces] = field(default_factory=dict)
+    fetching: dict[str, Pieces] = field(default_factory=dict)
+    busy: int = 0
+    failures: int = 0
+    avoid_until_s: float = 0.0
+    dropped: bool = False
+    told: bool = False
+    rate_from: tuple[float, int] | None = None
+
+    def is_lost(self, now_s: float) -> bool:
+        """Return whether it was here and does not answer any more, or is not to be asked."""
+        return self.dropped or (self.missed_since_s is not None and now_s - self.missed_since_s >= _LOST_S)
+
+
+class View:
+    """The fleet as this node sees it. For any thread."""
+
+    def __init__(self, me: str, peers: Mapping[str, Peer], board: Board, emit: Emit) -> None:
+        """Note who is there; follow() begins to ask them. me, peers: by the names that all nodes use."""
+        self.names = tuple(sorted({me, *peers}))
+        self._me = me
+        self._board = board
+        self._emit = emit
+        self._lock = threading.Lock()
+        self._seen = {name: _Seen(peer) for name, peer in peers.items()}
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._began_s = self._moved_s = monotonic_s()
+        self._slow_until_s, self._slow = 0.0, frozenset[str]()
+
+    def follow(self, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
+        """Begin to ask the others what they have.
+
+        wake: called when there is something new. limits: sources that must not be asked now, and for how long; the
+        others are told. limit: called with what the others tell of theirs.
+        """
+        for seen in self._seen.values():
+            args = (seen, wake, limits, limit)
+            thread = threading.Thread(target=self._follow, args=args, name="peer", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def end(self) -> None:
+        """Ask no more."""
+        self._ended.set()
+        for seen in self._seen.values():
+            seen.peer.interrupt()
+        for thread in self._threads:
+            thread.join()
+        for seen in self._seen.values():
+            seen.peer.close()
+
+    # -- what is known
+
+    def fleet(self, from_origin: int) -> Fleet:
+        """Return the fleet as it is now. from_origin: streams that receive from the origin."""
+        now = monotonic_s()
+        with self._lock:
+            others = tuple(self._other(name, seen, now) for name, seen in self._seen.items() if self._gives(seen, now))
+            fleet = Fleet(
+                self._me,
+                self.names,
+                others,
+                frozenset(name for name, seen in self._seen.items() if self._is_out(seen, now)),
+                frozenset(name for name, seen in self._seen.items() if self._is_late(seen, now)),
+                from_origin=from_origin,
+                from_others=sum(seen.busy for seen in self._seen.values()),
+            )
+            return self._with_slow(fleet, now)
+
+    def peer(self, name: str) -> Peer:
+        """Return a node as a source."""
+        return self._seen[name].peer
+
+    def waits_for(self) -> tuple[str, ...]:
+        """Return the nodes that answer and have not got everything yet."""
+        now = monotonic_s()
+        with self._lock:
+            return tuple(name for name, seen in self._seen.items() if self._gives(seen, now) and not seen.complete)
+
+    def quiet_s(self) -> float:
+        """Return for how long nobody has got anything new; long when nobody answers."""
+        now = monotonic_s()
+        with self._lock:
+            answering = any(self._gives(seen, now) for seen in self._seen.values())
+            return now - self._moved_s if answering else 1e9 if now - self._began_s > 2 * _LATE_S else 0.0
+
+    # -- what this node finds out
+
+    def busy(self, name: str, more: int) -> None:
+        """Count the streams that receive from a node."""
+        with self._lock:
+            self._seen[name].busy += more
+
+    def moved(self) -> None:
+        """Take in that something came."""
+        self._moved_s = monotonic_s()
+
+    def gave(self, name: str) -> None:
+        """Take in that a node gave what it was asked for."""
+        self._seen[name].failures = 0
+
+    def failed(self, name: str, blob_id: str, error: SourceError) -> None:
+        """Take in that a node did not give what it has: it is asked last for a while, and not at all after a few."""
+        with self._lock:
+            seen = self._seen[name]
+            seen.failures += 1
+            seen.avoid_until_s = monotonic_s() + _AVOID_S
+            seen.have.pop(blob_id, None)  # until it says again that it has it
+            give_up = seen.failures >= _FAILURES
+        if give_up:
+            self.drop(name, f"{seen.peer.name} failed {_FAILURES} times in a row, the last time: {error.message}")
+
+    def avoid(self, name: str) -> None:
+        """Ask a node last for a while."""
+        with self._lock:
+            self._seen[name].avoid_until_s = monotonic_s() + _AVOID_S
+
+    def drop(self, name: str, why: str) -> None:
+        """Ask a node no more, and count on it no more."""
+        with self._lock:
+            seen = self._seen[name]
+            first, seen.dropped = not seen.dropped, True
+            seen.have, seen.fetching = {}, {}
+        if first:
+            self._emit(Notice("peer.dropped", why))
+
+    def dropped(self) -> frozenset[str]:
+        """Return the nodes that are asked no more."""
+        return frozenset(name for name, seen in self._seen.items() if seen.dropped)
+
+    # -- asking
+
+    def _follow(self, seen: _Seen, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
+        target = have_target(self._board.repo, self._board.commit)
+        pause_s = _POLL_S + _POLL_FOR_EACH_S * len(self._seen)
+        while not self._ended.is_set() and not seen.dropped:
+            self._board.limited(limits())
+            try:
+                news = self._heard(seen, seen.peer.ask(target), limit)
+            except SourceError as exc:
+                news = self._missed(seen, exc)
+            if news:
+                wake()
+            self._ended.wait(pause_s * (0.75 + random.random() / 2))
+
+    def _heard(self, seen: _Seen, document: Mapping[str, Any], limit: Limit) -> bool:
+        """Take in what a node has; return whether that is news."""
+        try:
+            have, fetching = self._pieces(document["have"]), self._pieces(document["fetching"])
+            complete, limited = document["complete"] is True, dict(document["limited_s"])
+            for name, for_s in limited.items():
+                limit(name, float(for_s) + _JITTER_S * random.random())
+        except (KeyError, ValueError, TypeError, AttributeError) as exc:
+            raise SourceError("peer-answer-not-valid", f"{seen.peer.name} says what cannot be read: {exc}") from exc
+        now = monotonic_s()
+        with self._lock:
+            back = seen.told and not seen.dropped
+            gained = have != seen.have or seen.answered_s is None
+            news = gained or fetching != seen.fetching or back
+            if gained:
+                seen.gained_s = self._moved_s = now
+            if not seen.dropped:
+                seen.have, seen.fetching, seen.complete = have, fetching, complete
+            seen.answered_s, seen.missed_since_s, seen.told = now, None, False
+        if back:
+            self._emit(Notice("peer.back", f"{seen.peer.name} answers again"))
+        return news
+
+    def _missed(self, seen: _Seen, error: SourceError) -> bool:
+        """Take in that a node gave no answer; return whether it counts as lost from now on."""
+        if error.code == "interrupted" or self._ended.is_set():
+            return False
+        now = monotonic_s()
+        with self._lock:
+            if error.code == "peer-knows-not":  # it runs, and is not there yet: late, not lost
+                seen.have, seen.fetching = {}, {}
+                seen.answered_s = seen.missed_since_s = None
+                return False
+            if seen.answered_s is not None:
+                seen.missed_since_s = seen.missed_since_s or now
+            lost = seen.is_lost(now) and not seen.told
+            tell = lost or (error.code in _FOREIGN and not seen.told)
+            seen.told = seen.told or tell
+            if lost:
+                seen.have, seen.fetching = {}, {}
+        if tell:
+            hint = f"; {error.hint}" if error.code in _FOREIGN and error.hint else ""
+            self._emit(Notice("peer.lost", f"{seen.peer.name} is not counted on: {error.message}{hint}"))
+        return lost
+
+    def _pieces(self, listed: Mapping[str, str]) -> dict[str, Pieces]:
+        sizes = self._board.sizes
+        return {blob: pieces_of(text, sizes[blob]) for blob, text in listed.items() if blob in sizes}
+
+    # -- judging; the lock is held
+
+    def _gives(self, seen: _Seen, now_s: float) -> bool:
+        return seen.answered_s is not None and not seen.is_lost(now_s)
+
+    def _is_out(self, seen: _Seen, now_s: float) -> bool:
+        stalled = not seen.complete and seen.answered_s is not None and now_s - seen.gained_s >= _STALLED_S
+        return seen.is_lost(now_s) or stalled
+
+    def _is_late(self, seen: _Seen, now_s: float) -> bool:
+        return seen.answered_s is None and not seen.dropped and now_s - self._began_s >= _LATE_S
+
+    def _other(self, name: str, seen: _Seen, now_s: float) -> Other:
+        busy = seen.busy + (_AVOIDED if now_s < seen.avoid_until_s else 0)
+        return Other(name, seen.have, seen.fetching, busy)
+
+    def _with_slow(self, fleet: Fleet, now_s: float) -> Fleet:
+        """Add the nodes that would take long for what is left to them; looked at once in a second."""
+        if now_s >= self._slow_until_s:
+            self._slow_until_s = now_s + 1.0
+            files = tuple(self._board.sizes.items())
+            lefts = {other.name: left_bytes(files, fleet, other.name) for other in fleet.others}
+            self._slow = frozenset(
+                name for name, left in lefts.items() if self._seconds_left(self._seen[name], left, now_s) > _SLOW_S
+            )
+        return Fleet(
+            fleet.me,
+            fleet.names,
+            fleet.others,
+            fleet.lost,
+            fleet.late,
+            self._slow - fleet.lost,
+            fleet.from_origin,
+            fleet.from_others,
+        )
+
+    def _seconds_left(self, seen: _Seen, left: int, now_s: float) -> float:
+        if seen.rate_from is None or left > seen.rate_from[1]:
+            seen.rate_from = (now_s, left)
+        since_s, had_left = seen.rate_from
+        if not left or now_s - since_s < _KNOWN_S:
+            return 0.0
+        return left * (now_s - since_s) / max(1, had_left - left)
