@@ -10,7 +10,7 @@ from kboot.profile.types import Profile
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
-    """Name cache folders without a completion mark."""
+    """Name what a power cut left torn, and cache folders without a completion mark."""
     if profile is not None and not profile.cache.enabled:
         return Finding("skip", "the profile keeps no kernel caches")
     caches = facts.caches
@@ -18,6 +18,15 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if not folders:
         return Finding("skip", "there are none yet: the first boot compiles what it needs and keeps it")
     partial = sorted(folders - caches.complete)
+    torn = caches.scan.torn if caches.scan else ()
+    if torn:
+        return Finding(
+            "warn",
+            f"{count(len(torn), 'torn file')}: " + some((f"{t.path}: {t.size_bytes} bytes, {t.seen}" for t in torn), 3),
+            wanted="whole files",
+            why="only requests of one shape may crash the engine, and a restart does not heal it",
+            hint="`kboot boot` puts what is torn aside, and the engine builds it again",
+        )
     if not partial:
         return Finding("ok", f"{count(len(folders), 'cache')} complete")
     return Finding(
@@ -32,7 +41,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
 CHECK = Check(
     id="cache.complete",
     asks="Are the kernel caches from boots that reached ready?",
-    source="cache/*/factors.json and cache/*/complete in the state folder",
+    source="cache/*/factors.json and cache/*/complete in the state folder; the scan of the key's folder",
     modes=EVERYWHERE,
     run=run,
 )

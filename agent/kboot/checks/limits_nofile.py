@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import EVERYWHERE, Check, Finding
@@ -32,7 +35,7 @@ def _text(limit: int | None) -> str:
     return "unlimited" if limit is None else str(limit)
 
 
-_REST = {
+_REST: Mapping[str, Any] = {
     "wanted": f"{WANTED} or more",
     "why": '"Too many open files" under load or while shards are mapped',
     "hint": "LimitNOFILE=1048576 in the unit (limits.conf reaches no service); shell: `ulimit -Hn 65536` as root; "

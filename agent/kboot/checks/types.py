@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.fixes import Fix
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
@@ -37,6 +38,7 @@ class Finding:
     seen: one sentence with the numbers; read alone it tells an operator what was seen and what was wanted.
     wanted: the value or bound that would be ok. why: what breaks or how much slower, for this boot.
     hint: the exact command or file that changes it. source: where it was read, where that differs from the check's own.
+    fixes: what doctor may do about it by itself, when it is asked to.
     """
 
     status: Status
@@ -45,6 +47,7 @@ class Finding:
     why: str = ""
     hint: str = ""
     source: str = ""
+    fixes: tuple[Fix, ...] = ()
 
 
 Run = Callable[[NodeFacts, Profile | None, CheckpointFacts | None], Finding]

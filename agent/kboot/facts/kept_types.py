@@ -25,6 +25,9 @@ class SmallFile:
     why: str = ""
 
 
+LockState = Literal["dead", "silent", "elsewhere"]
+
+
 @dataclass(frozen=True, slots=True)
 class LockFacts:
     """A lock file that may keep somebody waiting. holder: who signed it, in words; "" where nobody did.
@@ -36,7 +39,7 @@ class LockFacts:
 
     path: str
     kind: Literal["flock", "file", "baton"]
-    state: Literal["dead", "silent", "elsewhere"]
+    state: LockState
     holder: str
     quiet_s: float
 

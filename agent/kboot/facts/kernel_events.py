@@ -16,8 +16,16 @@ _OFF_BUS = re.compile(r"fallen off the bus", re.IGNORECASE)
 _OTHERS = (
     ("oom", re.compile(r"Out of memory: Killed process|Memory cgroup out of memory: Killed process")),
     ("read-only", re.compile(r"Remounting filesystem read-only|metadata I/O error|Corruption detected")),
+    (
+        "module-refused",
+        re.compile(
+            r"Loading of (?:unsigned module|module with unavailable key|module with unsupported crypto) is rejected"
+            r"|Lockdown: \S+ unsigned module loading is restricted"
+        ),
+    ),
     ("io-error", re.compile(r"(?:blk_update_request: )?(?:critical medium|I/O) error, dev \w+")),
 )
+_HUNG = re.compile(r"INFO: task \S+:(\d+) blocked for more than \d+ seconds")
 _JOINED = 3
 """A GPU off the bus is said in three lines: which GPU, its PCI id, what happened."""
 
@@ -46,6 +54,8 @@ def _events(lines: list[str]) -> Iterator[KernelEvent]:
             yield KernelEvent("xid", line, bus_address(match.group(1)), int(match.group(2)), at_s)
         elif match := _SXID.search(line):
             yield KernelEvent("sxid", line, bus_address(match.group(1)), int(match.group(2)), at_s)
+        elif match := _HUNG.search(line):
+            yield KernelEvent("hung-task", line, code=int(match.group(1)), at_s=at_s)
         elif match := _GPU_AT.search(line):
             told = " ".join(_TIME.sub("", each).strip() for each in lines[number : number + _JOINED])
             if _OFF_BUS.search(told):

@@ -133,9 +133,9 @@ class UpkeepFacts:
     lockdown: str = ""
     nvidia_module: bool | None = None
     cdi: tuple[CdiSpec, ...] = ()
-    blocked: tuple[Blocked, ...] = ()
+    blocked: tuple[Blocked, ...] | None = None
     port: PortState | None = None
-    environ: tuple[EnvSetting, ...] = ()
-    env_files: tuple[EnvLine, ...] = ()
+    environ: tuple[EnvSetting, ...] | None = None
+    env_files: tuple[EnvLine, ...] | None = None
     readable: tuple[Readable, ...] | None = None
     identity: tuple[str, ...] | None = None

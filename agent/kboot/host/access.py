@@ -1,0 +1,80 @@
+"""Who may read this file, and does a running process show a secret?"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_LIMIT_BYTES = 1 << 20
+_TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Permission bits, owner and group of a file. kind: "file", "socket", "other"."""
+
+    mode: int
+    uid: int
+    gid: int
+    kind: str
+
+    @property
+    def by_everybody(self) -> str:
+        """Return what every user of the machine may do: "read", "write", "read and write", or ""."""
+        words = [word for bit, word in ((stat.S_IROTH, "read"), (stat.S_IWOTH, "write")) if self.mode & bit]
+        return " and ".join(words)
+
+
+def access_to(path: Path) -> Access | None:
+    """Return who may get at a file, links followed; None where there is none or it may not be looked at."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    kind = "file" if stat.S_ISREG(found.st_mode) else "socket" if stat.S_ISSOCK(found.st_mode) else "other"
+    return Access(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, kind)
+
+
+def processes_that_show_a_token() -> tuple[tuple[int, str], ...]:
+    """Return (pid, "command line" or "environment") of processes in which other users can see a Hub token.
+
+    A command line is open to every user, the environment to processes of the same user: that of root's own and of this
+    process's family is nobody else's.
+    """
+    found = []
+    family = _family()
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        if _holds(pid, "cmdline"):
+            found.append((pid, "command line"))
+        elif pid not in family and _uid(pid) not in (None, 0) and _holds(pid, "environ"):
+            found.append((pid, "environment"))
+    return tuple(found)
+
+
+def _holds(pid: int, name: str) -> bool:
+    with suppress(OSError), open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+        return _TOKEN.search(file.read(_LIMIT_BYTES)) is not None
+    return False
+
+
+def _uid(pid: int) -> int | None:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+
+
+def _family() -> set[int]:
+    """Return this process and those it descends from, whose environment the operator has just set."""
+    found, pid = {os.getpid()}, os.getpid()
+    for _ in range(64):
+        with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
+            pid = int(file.read().rpartition(b")")[2].split()[1])
+        if pid <= 1 or pid in found:
+            break
+        found.add(pid)
+    return found
