@@ -97,27 +97,3 @@ def test_an_announced_end_stops_engine_and_daemon(new_box: NewBox) -> None:
     assert "success" == box.show("kboot.service", "Result")["Result"]
     assert [] == engine_pids(box)
     assert "kboot-engine.service has stopped" in box.journal("kboot.service")
-
-
-@pytest.mark.parametrize("phase", ["warm", "handoff"])
-def test_a_stop_in_any_phase_is_clean_and_the_next_start_finishes(new_box: NewBox, phase: str) -> None:
-    """SIGTERM as soon as a phase is seen: success, no process left, and the next start gets ready."""
-    box = node(new_box)
-    install_hub(box, "--rate-mib-s", "2")
-    box.boot()
-    box.run(
-        "sh",
-        "-c",
-        f"for i in $(seq 600); do systemctl show kboot -pStatusText | grep -q {phase} && break; "
-        "systemctl is-active -q kboot && break; done",
-    )
-    box.systemctl("stop", "kboot", "kboot-engine")
-    stopped = box.show("kboot.service", "ActiveState", "Result")
-    left = box.run("pgrep", "-f", "/opt/kboot/env/bin").stdout.split()
-    hub = box.show("hub.service", "MainPID")["MainPID"]
-    box.systemctl("start", "kboot", "kboot-engine")
-    wait_for_record(box)
-    wait_for_answer(box)
-
-    assert {"ActiveState": "inactive", "Result": "success"} == stopped
-    assert [] == [pid for pid in left if pid != hub]
