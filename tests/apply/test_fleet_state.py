@@ -1,0 +1,107 @@
+"""A node tells how far it is, and reads what others tell without trusting its form."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kboot.apply.fleet_state import Decision, FleetState, NodeState, state_from_json, state_to_bytes
+from kboot.events import Event, FileDone, FileProgress, Notice, PhaseFinished, PhaseStarted
+from kboot.facts.fleet_types import NodeStatement
+
+STATEMENT = NodeStatement("n1", {"driver": "580"}, 5)
+STATE = NodeState(
+    "n1",
+    "0af3",
+    "accepted",
+    "c0ffee",
+    "fetch",
+    3,
+    9,
+    4,
+    "why",
+    "r1",
+    STATEMENT,
+    Decision("r1", "start", {"n0": "1", "n1": "0af3"}, ("a",), (STATEMENT,)),
+)
+
+
+def test_a_state_says_the_same_when_it_is_read() -> None:
+    """All of it, with and without a statement and a decision."""
+    for state in (STATE, NodeState("n1", "0af3", "preparing")):
+        assert state == state_from_json(json.loads(state_to_bytes(state)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema": 2},
+        {"kind": "status"},
+        {"stage": "asleep"},
+        {"name": None},
+        {"run": "x" * 3000},
+        {"have_bytes": -1},
+        {"have_bytes": 1.5},
+        {"moved": True},
+        {"statement": []},
+        {"decision": 1},
+        {"decision": {"round": "r", "verdict": "maybe", "runs": {}, "why": [], "statements": []}},
+        {"decision": {"round": "r", "verdict": "start", "runs": {"a": 1}, "why": [], "statements": []}},
+        {"decision": {"round": "r", "verdict": "start", "runs": {}, "why": "a", "statements": []}},
+        {"decision": {"round": "r", "verdict": "start", "runs": {}, "why": [], "statements": "a"}},
+    ],
+)
+def test_any_other_answer_is_refused(change: dict[str, Any]) -> None:
+    """A node that is of another version, or broken, is not taken for a ready one."""
+    with pytest.raises(ValueError, match=r"."):
+        state_from_json({**json.loads(state_to_bytes(STATE)), **change})
+
+
+@given(st.dictionaries(st.text(max_size=9), st.none() | st.integers() | st.text() | st.lists(st.integers())))
+def test_no_answer_whatever_does_more_than_be_refused(document: dict[str, Any]) -> None:
+    """Whoever gives it."""
+    with pytest.raises(ValueError, match=r"."):
+        state_from_json(document)
+
+
+def test_the_state_follows_the_boot() -> None:
+    """Phase, bytes of the fetch, and that something got on; everything is passed on."""
+    state, passed = FleetState("n1"), list[Event]()
+    emit = state.follow(passed.append)
+    events = (
+        PhaseStarted("fetch", 2, 30),
+        FileProgress("fetch", "a", 4, 10),
+        FileProgress("fetch", "a", 10, 10),
+        FileDone("fetch", "a", 10, 1.0, "hub"),
+        FileProgress("fetch", "b", 5, 20),
+        Notice("x", "y"),
+        PhaseFinished("fetch", "done", 1.0, 30),
+        PhaseStarted("warm", 2, 7),
+    )
+    for event in events:
+        emit(event)
+
+    now = state.now()
+    assert ("warm", 15, 30) == (now.phase, now.have_bytes, now.total_bytes)
+    assert 6 == now.moved
+    assert list(events) == passed
+
+
+def test_another_run_is_another_process_to_the_others() -> None:
+    """What the one before it accepted or decided is gone."""
+    state = FleetState("n1")
+    state.change(stage="accepted", round="r1", commit="c0ffee", decision=STATE.decision)
+    before = state.now()
+    state.begin_again()
+
+    assert ("preparing", "", None, "c0ffee") == (
+        state.now().stage,
+        state.now().round,
+        state.now().decision,
+        state.now().commit,
+    )
+    assert before.run != state.now().run
