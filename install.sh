@@ -389,6 +389,9 @@ metrics_file = ""
 # Who announces the end of this machine: "aws", "aws-rebalance", "gcp", "azure", "file:/PATH", "command:WORDS".
 reclaim = []
 
+# true: prepare everything and start no engine until `kboot live` is said.
+standby = false
+
 # What you declare for terms that depend on it (`kboot license show`); nothing is sent anywhere.
 # use: internal, product (inside a product) or sells-access (inference or fine-tuning is sold).
 #[operator]

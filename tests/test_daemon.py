@@ -187,6 +187,37 @@ def test_status_is_one_document_with_the_phases(tmp_path: Path) -> None:
     } == phase
 
 
+def test_a_node_that_stands_by_is_ready_and_says_that_it_does_not_serve(tmp_path: Path) -> None:
+    """READY=1 comes all the same; state and text say standby, and change at the first request after `kboot live`."""
+    (tmp_path / "hold").touch()
+    with ServiceManager() as manager, daemon(tmp_path, manager, "done"):
+        standby = "standby: p is warm, not serving; `kboot live` starts its engine"
+        assert standby == manager.wait_for_key("READY")["STATUS"]
+        held = ask(tmp_path / "kboot.sock", {"ask": "status"}, DEADLINE_S)
+        (tmp_path / "hold").unlink()
+        live = ask(tmp_path / "kboot.sock", {"ask": "status"}, DEADLINE_S)
+        told = manager.wait_for_key("STATUS")["STATUS"]
+
+    assert (("standby", standby), ("ready", told)) == tuple((doc["state"], doc["text"]) for doc in (held, live))
+    assert "ready: p is prepared" == told
+
+
+def test_an_announced_end_is_shown_while_the_engine_is_being_stopped(tmp_path: Path) -> None:
+    """From the notice to the end the daemon answers, with who said so; it ends with 0 when the engine has."""
+    with ServiceManager() as manager, daemon(tmp_path, manager, "done") as process:
+        manager.wait_for_key("READY")
+        (tmp_path / "notice").write_text("terminate at 06:30Z")
+        assert "this machine is taken away" in manager.wait_for_key("STOPPING")["STATUS"]
+        doc = ask(tmp_path / "kboot.sock", {"ask": "status"}, DEADLINE_S)
+        (tmp_path / "drained").touch()
+
+        assert 0 == process.wait(DEADLINE_S)
+    assert ("stopping", f"file:{tmp_path}/notice".partition(":")[2] + ": terminate at 06:30Z") == (
+        doc["state"],
+        doc["reclaim"],
+    )
+
+
 @pytest.mark.parametrize("line", [b"hello\n", b"{}\n", b'{"ask": "reboot"}\n', b"[]\n"])
 def test_a_request_it_does_not_know_is_answered_with_an_error(tmp_path: Path, line: bytes) -> None:
     """Garbage on the socket gets an error document and harms nothing."""

@@ -11,6 +11,7 @@ from kboot.apply.beside import BESIDE, begin
 from kboot.apply.cache_record import record_prepared
 from kboot.apply.mend import damage_of
 from kboot.apply.run import MAY_FAIL, Ran, run
+from kboot.apply.standby import hold
 from kboot.apply.turn import turn
 from kboot.errors import ExitStatus, KbootError
 from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
@@ -66,12 +67,18 @@ def boot(
         planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
         emit(PhaseFinished("plan", "done", planned.seconds, 0))
         tools = tools_of(job, host, paths, emit, stop)
-        later = tuple(p for p in job.phases if options.serve and p.name in BESIDE)
+        at_once = options.serve and not options.standby
+        later = tuple(p for p in job.phases if at_once and p.name in BESIDE)
         ran = run([p for p in job.phases if p not in later], tools)
         report = _report(job, replace(ran, spans=(planned, *ran.spans)), started_unix_s, stop)
     if job.prepared is not None and report.status in ("done", "degraded"):
         _record_caches(job.prepared, report, host, paths, emit)
-    if job.prepared is not None and options.serve and report.status in ("done", "degraded") and not stop.is_set():
+    good = report.status in ("done", "degraded") and not stop.is_set()
+    if good and options.serve and options.standby:
+        keep_report(report, paths, emit)
+        good = hold(paths, host, emit, stop)
+        report = _going_live(report) if good else report
+    if job.prepared is not None and options.serve and good:
         beside = begin(later, tools)
         try:
             ask, until = profile.serve, options.exit_when_ready
@@ -80,6 +87,11 @@ def boot(
             beside.end("the engine did not start")
     keep_report(report, paths, emit)
     return report
+
+
+def _going_live(report: BootReport) -> BootReport:
+    """Return the report of what begins now: what was prepared before the wait has one of its own."""
+    return replace(report, started_unix_s=unix_s(), kernel_start_unix_s=None, spans=(), outcomes=(), error=None)
 
 
 def _record_caches(prepared: Prepared, report: BootReport, host: Host, paths: Paths, emit: Emit) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from kboot.apply.monitor import Monitor, Source
 from kboot.apply.power_on import with_power_on
 from kboot.apply.reclaim import NoticeWatch, drain_engine
+from kboot.apply.standby import is_live
 from kboot.apply.tend import Tender
 from kboot.boot import boot
 from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
@@ -70,9 +71,17 @@ class _Work:
     result: BootReport | KbootError | None = None
 
 
+def _serves() -> bool:
+    """Return that this node does not stand by."""
+    return False
+
+
 @dataclass(slots=True)
 class Daemon:
-    """The waiting half. `serve` returns the process's exit status."""
+    """The waiting half. `serve` returns the process's exit status.
+
+    stands_by: whether the node's engine waits for `kboot live`; asked again and again.
+    """
 
     profile_name: str
     prepare: Prepare
@@ -82,7 +91,9 @@ class Daemon:
     forward: Emit
     timing: Timing = field(default_factory=Timing)
     drain: Callable[[float], str] = drain_engine
+    stands_by: Callable[[], bool] = _serves
     _notice: str = ""
+    _said: str = ""
     _turned: threading.Event = field(default_factory=threading.Event)
     _state: State = "preparing"
     _work: _Work | None = None
@@ -150,8 +161,9 @@ class Daemon:
             "schema": 1,
             "kind": "status",
             "profile": self.profile_name,
-            "state": self._state,
+            "state": "standby" if self._state == "ready" and self.stands_by() else self._state,
             "text": self._text(),
+            "reclaim": self._notice,
             "started_unix_s": self._started_unix_s,
             "attempt": self._attempt,
             "retry_in_s": wait_s,
@@ -222,7 +234,8 @@ class Daemon:
         self._state, self._error, self._was_ready = state, error, True
         self._attempt, self._failing_since_s = 0, None
         give_memory_back()  # from here on it only waits
-        self.notifier.ready(self._text())
+        self._said = self._text()
+        self.notifier.ready(self._said)
 
     def _wait(self, error: KbootError) -> None:
         """Sleep, longer each time, before the next try; to systemd that is honest work, for a bounded time."""
@@ -232,7 +245,7 @@ class Daemon:
         self._state, self._error = "waiting", error
         self._retry_at_s = monotonic_s() + pause_s
         self.notifier.extend(pause_s + self.timing.stall_s)
-        self.notifier.status(self._text())
+        self._tell()
 
     def _gave_up(self) -> bool:
         now_s = monotonic_s()
@@ -263,26 +276,43 @@ class Daemon:
         deadline_s = monotonic_s() + self.timing.leave_s
         self._state = "stopping"
         self.notifier.stopping(f"this machine is taken away: {self._notice}")
+        threads = [threading.Thread(target=self._drain, name="drain", daemon=True)]
+        threads[0].start()
         if self._work:
             self._work.stop.set()
-        self.forward(Notice("engine.drained", self.drain(self.timing.leave_s)))
-        if self._work:
-            self._work.thread.join(max(0.0, deadline_s - monotonic_s()))
+            threads.append(self._work.thread)
+        while any(t.is_alive() for t in threads) and (left_s := deadline_s - monotonic_s()) > 0:
+            for message in self.inbox.wait(min(left_s, self.timing.tick_s)):
+                if isinstance(message, Asked):
+                    message.reply(self.answer(message.request))
         return ExitStatus.DONE
+
+    def _drain(self) -> None:
+        self.forward(Notice("engine.drained", self.drain(self.timing.leave_s)))
+        self.inbox.wake()
 
     def _beat(self) -> None:
         """Tell systemd that we live, as far as it is true."""
         now_s = monotonic_s()
         if not self._work:
             self.notifier.watchdog()
+            self._tell()
             return
         moved = self._work.tracker.moved
         if moved != self._seen_moved:
             self._seen_moved, self._moved_at_s = moved, now_s
             self.notifier.extend(self.timing.stall_s)
-            self.notifier.status(self._text())
+            self._said = ""
+            self._tell()
         if now_s - self._moved_at_s < self.timing.stall_s:
             self.notifier.watchdog()
+
+    def _tell(self) -> None:
+        """Say where we stand, if that was not what was said last."""
+        text = self._text()
+        if text != self._said:
+            self._said = text
+            self.notifier.status(text)
 
     def _patience_s(self) -> float:
         """Return how long nothing needs to be done: an idle daemon wakes for the watchdog only."""
@@ -300,12 +330,15 @@ class Daemon:
                 return summarize(work.tracker.phases() if work else ())
             case "waiting":
                 return f"waiting to try again: {self._error.message if self._error else ''}"
+            case "ready" if self.stands_by():
+                return f"standby: {self.profile_name} is warm, not serving; `kboot live` starts its engine"
             case "ready":
                 return f"ready: {self.profile_name} is prepared"
             case "degraded":
-                return f"ready, degraded: {self._error.message if self._error else 'see `kboot timeline`'}"
+                word = "standby" if self.stands_by() else "ready"
+                return f"{word}, degraded: {self._error.message if self._error else 'see `kboot timeline`'}"
             case "stopping":
-                return "stopping"
+                return f"stopping: this machine is taken away: {self._notice}" if self._notice else "stopping"
 
 
 def run_daemon(
@@ -342,6 +375,7 @@ def run_daemon(
                 notifier=notifier or own_notifier(),
                 forward=emit,
                 timing=timing or Timing(),
+                stands_by=lambda: config.standby and not is_live(paths, host),
             )
             source = Source(daemon.status_document, daemon.is_alive, daemon.notice)
             helpers = (

@@ -55,6 +55,7 @@ class BootOptions:
     """What one run is asked beyond the profile.
 
     serve: start the engine and wait until it answers. exit_when_ready: stop it again then (a smoke test).
+    standby: with serve: start it only when `kboot live` is said.
     offline: ask no source. only, skip: phases. gpu: plan for this class in place of the node's.
     nodes: only a layout of so many. node_rank, head_address: this node's place in it, and where node 0 is.
     token_file: Hub token of the node's configuration; empty = the environment's.
@@ -62,6 +63,7 @@ class BootOptions:
 
     serve: bool = False
     exit_when_ready: bool = False
+    standby: bool = False
     offline: bool = False
     skip: frozenset[PhaseName] = frozenset()
     only: frozenset[PhaseName] = frozenset()

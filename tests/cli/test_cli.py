@@ -13,7 +13,7 @@ from kboot.cli.options import Command
 from kboot.plan.types import PHASES
 
 CONTRACT = (
-    "boot", "exec", "daemon", "doctor", "facts", "plan", "fit", "fetch", "verify", "warm", "cache", "bake",
+    "boot", "exec", "daemon", "live", "doctor", "facts", "plan", "fit", "fetch", "verify", "warm", "cache", "bake",
     "status", "timeline", "license", "profile", "fleet",
 )  # fmt: skip
 SUB = {

@@ -5,6 +5,9 @@ slow: ends well once the file FOLDER/go exists.
 files: forever reports new files, until stopped. stuck: reports the same byte over and over, until stopped. bare: ends
 well but leaves no record. The last word repeats.
 
+The node stands by while FOLDER/hold exists. FOLDER/notice announces its end; its engine has stopped when FOLDER/drained
+exists.
+
 Usage: scripted_daemon.py FOLDER STALL_S GIVE_UP_S WORD...
 """
 
@@ -12,11 +15,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from pathlib import Path
 
+from kboot.apply.reclaim import NoticeWatch
 from kboot.daemon import Daemon, Timing
 from kboot.errors import KbootError, ProfileError, SourceError
-from kboot.events import Emit, FileDone, FileProgress, PhaseStarted
+from kboot.events import Emit, Event, FileDone, FileProgress, PhaseStarted
 from kboot.host.inbox import Inbox
 from kboot.host.notify import own_notifier
 from kboot.report.types import BootReport, BootStatus
@@ -60,12 +65,28 @@ class Script:
         return report(word)
 
 
+def quiet(_event: Event) -> None:
+    """Tell nobody."""
+
+
 def main(folder: Path, stall_s: float, give_up_s: float, words: list[str]) -> int:
     inbox = Inbox(folder / "kboot.sock")
     timing = Timing(stall_s=stall_s, retry_s=0.01, retry_max_s=0.05, give_up_s=give_up_s, tick_s=0.05)
     record = folder / "handoff.json"
+
+    def drain(timeout_s: float) -> str:
+        end_s = time.monotonic() + timeout_s
+        while not (folder / "drained").exists() and time.monotonic() < end_s:
+            time.sleep(0.02)
+        return "drained"
+
+    stands_by = (folder / "hold").exists
+    daemon = Daemon(
+        "p", Script(words, record), record, inbox, own_notifier(), quiet, timing, drain=drain, stands_by=stands_by
+    )
+    NoticeWatch((f"file:{folder}/notice",), quiet, daemon.leave, poll_s=0.05).begin()
     try:
-        return Daemon("p", Script(words, record), record, inbox, own_notifier(), lambda _event: None, timing).serve()
+        return daemon.serve()
     except KbootError as error:
         print(f"error: {error.code}", file=sys.stderr)
         return error.status

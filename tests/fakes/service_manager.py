@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class ServiceManager:

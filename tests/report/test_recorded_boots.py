@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kboot.report.engine import engine_spans
 from kboot.engines import engine
 from kboot.engines.logs import LogReader
+from kboot.report.engine import engine_spans
 from kboot.report.text_timeline import timeline_text
 from kboot.report.timeline import Timeline, make_timeline
 from kboot.report.types import BootReport, Span

@@ -30,6 +30,20 @@ def test_a_running_boot(golden: Golden) -> None:
     golden("status.txt", status_text(RUNNING))
 
 
+def test_an_announced_end_and_the_engines_answer_are_said() -> None:
+    """Who takes the machine away, and whether the engine of the record answers; nothing where it cannot be asked."""
+    engine = {"name": "vllm", "url": "http://127.0.0.1:8000/health", "answers": False}
+    doc = {"state": "stopping", "reclaim": "aws: terminate at 06:30Z", "engine": engine}
+
+    assert [
+        "stopping",
+        "  announced this machine will be taken away: aws: terminate at 06:30Z",
+        "  vllm does not answer at http://127.0.0.1:8000/health",
+    ] == status_text(doc).splitlines()
+    assert "vllm answers at" in status_text({**doc, "engine": {**engine, "answers": True}})
+    assert "vllm" not in status_text({**doc, "engine": {**engine, "answers": None}})
+
+
 def test_what_a_document_does_not_have_is_not_shown() -> None:
     """Another version's daemon may leave keys out: what is there is shown."""
     assert "ready" == status_text({"state": "ready"})

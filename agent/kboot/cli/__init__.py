@@ -152,6 +152,12 @@ def _profile() -> click.Command:
     return command
 
 
+def _live() -> click.Command:
+    from kboot.cli.live import command
+
+    return command
+
+
 def _fleet() -> click.Command:
     from kboot.cli.fleet import command
 
@@ -162,6 +168,7 @@ _COMMANDS: tuple[tuple[str, str, _Load], ...] = (
     ("boot", "Prepare this node, and with --serve start the engine.", _boot),
     ("exec", "Become the engine that was prepared, or wrap a command line.", _exec),
     ("daemon", "Prepare and watch this node; what kboot.service runs.", _daemon),
+    ("live", "Let a node that stands by serve.", _live),
     ("doctor", "Say what is wrong with this node, with evidence and fix.", _doctor),
     ("facts", "Show what was found on this node, or record it.", _facts),
     ("plan", "Show what boot would do, with reasons.", _plan),

@@ -30,6 +30,7 @@ PHASE_NAMES = ("tune", "cache", "fetch", "verify", "publish", "warm", "handoff",
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop there.")
 @click.option("--serve", is_flag=True, help="Start the engine and stay in the foreground while it serves.")
 @click.option("--exit-when-ready", is_flag=True, help="With --serve: stop the engine once it has answered.")
+@click.option("--standby", is_flag=True, help="With --serve: hold when all is warm, until `kboot live` is said.")
 @click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
 @click.option(
     "--skip",
@@ -55,6 +56,7 @@ def command(
     dry_run: bool,
     serve: bool,
     exit_when_ready: bool,
+    standby: bool,
     offline: bool,
     skip: tuple[PhaseName, ...],
     only: tuple[PhaseName, ...],
@@ -64,6 +66,8 @@ def command(
     """Tune this node, fetch, verify and warm the checkpoint, and write the hand-off record."""
     if exit_when_ready and not serve:
         raise UsageError("usage", "--exit-when-ready is about the engine: give --serve as well")
+    if standby and not serve:
+        raise UsageError("usage", "--standby is about the engine: give --serve as well")
     if serve and not dry_run:
         _leave_init_behind()
     from kboot.job import BootOptions
@@ -71,6 +75,7 @@ def command(
     options = BootOptions(
         serve=serve,
         exit_when_ready=exit_when_ready,
+        standby=standby,
         offline=offline,
         skip=frozenset(skip),
         only=frozenset(only),

@@ -13,8 +13,8 @@ from kboot.cli.options import (
     Common,
     common_options,
     need_this_machine,
+    open_exec,
     open_node,
-    open_paths,
     profile_options,
 )
 from kboot.errors import ExitStatus, UsageError
@@ -28,6 +28,7 @@ from kboot.errors import ExitStatus, UsageError
         ("kboot exec -- vllm serve ./model", "run any command line with its share, pins and caches"),
     ),
     statuses=(
+        (ExitStatus.DONE, "the node stands by, and `kboot live` was not said: nothing was started"),
         (ExitStatus.USAGE, "the options do not go together, or --root means another machine than this one"),
         (ExitStatus.PROFILE, "the configuration file is not valid"),
         (ExitStatus.ACTION_FAILED, "the record does not hold (each difference is named), or the start failed"),
@@ -47,8 +48,12 @@ def command(common: Common, asked: Asked, words: tuple[str, ...], workers: int |
         wrap(common, asked, node, words, workers)
     if workers is not None or asked != Asked():
         raise UsageError("usage", "--workers, --profile and --set are for `kboot exec -- CMD`; the record has its own")
+    from kboot.apply.standby import is_live
     from kboot.cli.become import become_engine
 
-    host, paths = open_paths(common)
+    host, paths, standby = open_exec(common)
     need_this_machine(host, "exec")
+    if standby and not is_live(paths, host):
+        click.echo("kboot: this node stands by; `kboot live` starts its engine", err=True)
+        return
     become_engine(host, paths)

@@ -100,7 +100,7 @@ def common_options(function: _F) -> _F:
             metavar="DIR",
             type=folder,
             help="Read the machine below DIR, a recorded tree or an image; kboot's files are those there. "
-            "What changes a machine refuses it: boot, daemon, exec, fetch, warm.",
+            "What changes a machine refuses it: boot, daemon, exec, fetch, live, warm.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
     ):
@@ -147,8 +147,8 @@ def open_node(common: Common) -> Node:
     return Node(host, paths, config, own_environ())
 
 
-def open_paths(common: Common) -> tuple[Host, Paths]:
-    """Return the machine and its folders as open_node does, without loading what reads whole configurations.
+def open_exec(common: Common) -> tuple[Host, Paths, bool]:
+    """Return the machine, its folders and whether it stands by, without loading what reads whole configurations.
 
     Raises:
         ProfileError: the configuration file is missing or not valid.
@@ -158,23 +158,26 @@ def open_paths(common: Common) -> tuple[Host, Paths]:
     host = _open_host(common.root)
     env, uid = host.environ(), host.uid()
     default = find_paths(common.root, env, uid).config / "kboot.toml"
-    folders = ("", "") if common.config is None and not default.exists() else _folders_of(common.config or default)
-    if folders is None:  # not readable at a glance: the whole reader says what is wrong, or that nothing is
+    seen = ("", "", False) if common.config is None and not default.exists() else _glance(common.config or default)
+    if seen is None:  # not readable at a glance: the whole reader says what is wrong, or that nothing is
         node = open_node(common)
-        return node.host, node.paths
-    return host, find_paths(common.root, env, uid, *folders)
+        return node.host, node.paths, node.config.standby
+    state, runtime, standby = seen
+    return host, find_paths(common.root, env, uid, state, runtime), standby
 
 
-def _folders_of(file: Path) -> tuple[str, str] | None:
-    """Return state_dir and runtime_dir of a configuration; None where it cannot be read at a glance."""
+def _glance(file: Path) -> tuple[str, str, bool] | None:
+    """Return state_dir, runtime_dir and standby of a configuration; None where it cannot be read at a glance."""
     import tomllib
 
     try:
         values = tomllib.loads(file.read_text())
     except (OSError, ValueError):
         return None
-    state, runtime = values.get("state_dir", ""), values.get("runtime_dir", "")
-    return (state, runtime) if isinstance(state, str) and isinstance(runtime, str) else None
+    state, runtime, standby = values.get("state_dir", ""), values.get("runtime_dir", ""), values.get("standby", False)
+    if isinstance(state, str) and isinstance(runtime, str) and isinstance(standby, bool):
+        return state, runtime, standby
+    return None
 
 
 def open_profile(asked: Asked, node: Node) -> Profile:

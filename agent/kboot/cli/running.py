@@ -46,7 +46,8 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
     node = open_node(common)
     need_this_machine(node.host, doing)
     profile = open_profile(asked, node)
-    options = replace(options, token_file=node.config.token_file)
+    standby = options.serve and (options.standby or node.config.standby)
+    options = replace(options, token_file=node.config.token_file, standby=standby)
     stop = stop_on_signals()
     answered: list[BootReport] = []
     with watch(common, node, profile.name, serving=options.serve, save=options.what) as seen:

@@ -12,11 +12,13 @@ from kboot.cli.options import Command, Common, Node, common_options, open_node, 
 from kboot.errors import ExitStatus, KbootError
 
 if TYPE_CHECKING:
+    from kboot.handoff import HandoffRecord
     from kboot.report.saved import RunningBoot
     from kboot.report.types import BootReport, WorkerCheck
 
 _TIMEOUT_S = 3.0
-_GOOD = frozenset({"ready", "done", "running", "serving", "preparing", "waiting", "none"})
+_ENGINE_S = 2.0
+_GOOD = frozenset({"ready", "standby", "done", "running", "serving", "preparing", "waiting", "none"})
 
 
 @click.command(
@@ -63,7 +65,7 @@ def find_status(node: Node) -> Mapping[str, Any]:
 
 
 def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
-    """Return the document with the workers of the engine that serves, as they are now, or were when it answered."""
+    """Return the document with the engine of the record and its workers, as they are now, or were when it answered."""
     from kboot.apply.handoff import read_handoff
     from kboot.apply.pin import live_workers
     from kboot.apply.tend import ENGINE_UNIT
@@ -79,10 +81,21 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
         record = read_handoff(node.paths)
     except KbootError:  # not written yet, or not ours to read
         found: tuple[WorkerCheck, ...] = ()
+        engine = None
     else:
+        engine = _engine_json(record, node)
         found = live_workers(record.workers, record.worker_titles, dict(record.env), node.host, scopes, known)
     at_answer = known if doc["state"] == "serving" or doc.get("source") == "history" else ()
-    return {**doc, "workers": workers_json(found or at_answer)}
+    return {**doc, "engine": engine, "workers": workers_json(found or at_answer)}
+
+
+def _engine_json(record: HandoffRecord, node: Node) -> Mapping[str, Any]:
+    """Return the record's engine; answers: None where it has nothing to ask on this node, or this is a recorded one."""
+    from kboot.host.http import ask
+
+    asked = record.health_url is not None and node.host.live
+    answers = ask(record.health_url or "", _ENGINE_S).ok if asked else None
+    return {"name": record.engine, "url": record.health_url, "answers": answers}
 
 
 def _ask_daemon(node: Node) -> Mapping[str, Any] | None:
@@ -105,14 +118,16 @@ def _of_running(running: RunningBoot, alive: bool) -> Mapping[str, Any]:
     from kboot.report.document import document
     from kboot.report.units import show_time
 
-    serves = any(p["name"] == "serve" and p["status"] == "done" for p in running.progress.get("phases", ()))
+    phases = {p["name"]: p["status"] for p in running.progress.get("phases", ())}
+    holds = phases.get("standby") == "running"
+    state = "serving" if phases.get("serve") == "done" else "standby" if holds else "running"
     died = f"its process {running.pid} ended without a report, last seen {show_time(running.updated_unix_s)}"
     return document(
         "status",
         {
             "source": "boot",
             "profile": running.profile,
-            "state": ("serving" if serves else "running") if alive else "died",
+            "state": state if alive else "died",
             "text": f"pid {running.pid}" if alive else died,
             "boot_id": running.boot_id,
             "pid": running.pid,

@@ -78,6 +78,11 @@ class Paths:
         return self.runtime / "fleet.json"
 
     @property
+    def live(self) -> Path:
+        """Written by `kboot live`: the boot id of the kernel in which a node that stood by may serve."""
+        return self.runtime / "live"
+
+    @property
     def socket(self) -> Path:
         """Where the daemon answers `kboot status`."""
         return self.runtime / "kboot.sock"

@@ -334,6 +334,7 @@ class NodeConfig:
     token_file: Hub token, mode 0600. operator: facts that a model's terms depend on.
     metrics_port: where the daemon answers on 127.0.0.1; 0 = nowhere. metrics_file: for node_exporter; empty = none.
     reclaim: who announces the end of this machine (see kboot.apply.reclaim).
+    standby: prepare everything and start no engine until `kboot live`.
     """
 
     schema: Literal[1] = 1
@@ -344,4 +345,5 @@ class NodeConfig:
     metrics_port: Annotated[int, Ge(0), Le(65535)] = 0
     metrics_file: str = ""
     reclaim: tuple[str, ...] = ()
+    standby: bool = False
     operator: OperatorAsk = field(default_factory=OperatorAsk)

@@ -14,6 +14,7 @@ _STYLE_OF: Mapping[str, Style] = {
     "running": "good",
     "ready": "good",
     "serving": "good",
+    "standby": "good",
     "done": "good",
     "degraded": "warn",
     "waiting": "warn",
@@ -28,6 +29,9 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
     lines = [f"{paint(about, 'strong')}{paint(state, _STYLE_OF.get(state, 'bad'))}"]
     if doc.get("text"):
         lines += wrap(str(doc["text"]), "  ", width)
+    if doc.get("reclaim"):
+        lines += wrap(f"this machine will be taken away: {doc['reclaim']}", f"  {paint('announced', 'bad')} ", width)
+    lines += _engine(doc.get("engine"), width)
     if doc.get("started_unix_s"):
         lines += wrap(f"started {show_time(doc['started_unix_s'])}", "  ", width)
     lines += table([_phase_row(p) for p in doc.get("phases") or ()], width=width)
@@ -40,6 +44,15 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
         lines += wrap(f"{error['code']}: {error['message']}", "  ", width)
         lines += wrap(str(error["hint"]), "  hint: ", width) if error.get("hint") else []
     return join(lines)
+
+
+def _engine(engine: Mapping[str, Any] | None, width: int) -> list[str]:
+    """Return whether the engine answers; nothing where it cannot be asked."""
+    if engine is None or engine.get("answers") is None:
+        return []
+    return wrap(
+        f"{engine['name']} {'answers' if engine['answers'] else 'does not answer'} at {engine['url']}", "  ", width
+    )
 
 
 def _phase_row(phase: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -1,0 +1,139 @@
+"""Lets a node that stands by serve: says so, starts the engine's service, and waits until the engine answers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kboot.apply.handoff import read_handoff, require_valid
+from kboot.apply.reclaim import drain_engine
+from kboot.apply.standby import go_live, stand_by
+from kboot.apply.tend import ENGINE_UNIT
+from kboot.errors import ActionFailed, KbootError, NotReady
+from kboot.handoff import HandoffRecord
+from kboot.host.clock import monotonic_s, sleep_s
+from kboot.host.files import explained
+from kboot.host.http import ask
+from kboot.host.inbox import ask as ask_daemon
+from kboot.host.paths import Paths
+from kboot.host.processes import run
+from kboot.host.types import Host
+from kboot.report.saved import is_alive, read_progress
+from kboot.report.units import show_seconds
+
+_START_S = 60.0
+_STOP_S = 120.0
+_ASK_S = 5.0
+_LOOK_S = 0.2
+_DAEMON_S = 3.0
+_NOTHING_STARTS = frozenset({"failed", "inactive"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """How the engine's start went. seconds: from the word to the answer."""
+
+    seconds: float
+    text: str
+
+
+def begin_serving(paths: Paths, host: Host, configured: bool) -> HandoffRecord:
+    """Say that this node may serve, and start the engine's service where no `kboot boot` holds; return its record.
+
+    configured: the node's configuration says that it stands by.
+
+    Raises:
+        ActionFailed: nothing stands by here, there is no record that holds, or the service does not start.
+    """
+    holds = is_held(paths, host)
+    if not configured and not holds:
+        raise _not_standing_by()
+    record = read_handoff(paths)
+    require_valid(record, host)
+    with explained("say that this node is live", paths.live):
+        go_live(paths, host)
+    if not holds:
+        _start_service()
+    _tell_daemon(paths)
+    return record
+
+
+def answer_of(record: HandoffRecord, paths: Paths, host: Host) -> Answered:
+    """Wait until the engine answers.
+
+    Raises:
+        NotReady: it does not in its time, or nothing that could start it is left.
+    """
+    began_s = monotonic_s()
+    if record.health_url is None:
+        return Answered(0.0, f"{record.engine} was started; it has nothing to ask on this node")
+    while not ask(record.health_url, _ASK_S).ok:
+        took_s = monotonic_s() - began_s
+        if why := _why_never(paths, host):
+            raise NotReady("engine-ended", f"{record.engine} will not answer: {why}", where=(record.health_url,))
+        if took_s > record.ready_timeout_s:
+            raise NotReady(
+                "engine-not-ready",
+                f"{record.engine} did not answer in {took_s:.0f} s, wanted {record.ready_timeout_s} s at most",
+                where=(record.health_url,),
+                hint=f"`journalctl -u {ENGINE_UNIT}` or {paths.engine_log} says how far it is",
+            )
+        sleep_s(_LOOK_S)
+    seconds = monotonic_s() - began_s
+    return Answered(seconds, f"{record.engine} answers after {show_seconds(seconds)}: {record.health_url}")
+
+
+def stop_serving(paths: Paths, configured: bool) -> str:
+    """Stop the engine's service and stand by again; return how it went, in words.
+
+    Raises:
+        ActionFailed: the configuration does not say that this node stands by, or this user may not do it.
+    """
+    if not configured:
+        raise _not_standing_by()
+    stand_by(paths)
+    said = drain_engine(_STOP_S)
+    _tell_daemon(paths)
+    return f"this node stands by; {said}"
+
+
+def is_held(paths: Paths, host: Host) -> bool:
+    """Return whether a `kboot boot --serve` holds at "warm, not serving"."""
+    running = read_progress(paths)
+    if running is None or not is_alive(running, host):
+        return False
+    return ("standby", "running") in {(p["name"], p["status"]) for p in running.progress.get("phases", ())}
+
+
+def _not_standing_by() -> ActionFailed:
+    return ActionFailed(
+        "not-standing-by",
+        "this node does not stand by: its engine starts by itself",
+        hint="`standby = true` in kboot.toml, or `kboot boot --serve --standby`, makes it wait",
+    )
+
+
+def _start_service() -> None:
+    """Start the engine's service; without systemd, whoever calls `kboot exec` here does it."""
+    with suppress(FileNotFoundError):
+        started = run(("systemctl", "start", ENGINE_UNIT), _START_S)
+        if started.status != 0:
+            said = " ".join(started.stderr.decode(errors="replace").split())
+            raise ActionFailed("engine-not-started", f"systemd does not start {ENGINE_UNIT}: {said}")
+
+
+def _why_never(paths: Paths, host: Host) -> str:
+    """Return why nothing can be waited for; empty while something may still start the engine."""
+    running = read_progress(paths)
+    if running is not None:
+        return "" if is_alive(running, host) else "the `kboot boot` that held has ended"
+    with suppress(OSError):
+        state = run(("systemctl", "is-active", ENGINE_UNIT), _START_S).stdout.decode().strip()
+        return f"{ENGINE_UNIT} is {state}" if state in _NOTHING_STARTS else ""
+    return ""
+
+
+def _tell_daemon(paths: Paths) -> None:
+    """Make the daemon look at once, where one runs: systemd then shows what is so."""
+    with suppress(KbootError):
+        ask_daemon(paths.socket, {"ask": "status"}, _DAEMON_S)

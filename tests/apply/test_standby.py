@@ -1,0 +1,83 @@
+"""May a node that stands by serve now?"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from kboot.apply.live import begin_serving, is_held, stop_serving
+from kboot.apply.standby import go_live, hold, is_live, stand_by
+from kboot.errors import ActionFailed
+from kboot.events import Event, Notice, PhaseFinished, PhaseStarted
+from kboot.host.paths import Paths
+from kboot.host.real import RealHost
+
+HOST = RealHost()
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    """Folders of a node of its own."""
+    return Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+
+
+def test_live_is_said_once_for_the_whole_boot_and_can_be_taken_back(paths: Paths) -> None:
+    """Not live, live, not live again; taking back what was never said is no error."""
+    seen = [is_live(paths, HOST)]
+    for change in (lambda: go_live(paths, HOST), lambda: stand_by(paths), lambda: stand_by(paths)):
+        change()
+        seen.append(is_live(paths, HOST))
+
+    assert [False, True, False, False] == seen
+
+
+def test_what_was_said_before_the_machine_was_started_again_does_not_count(paths: Paths) -> None:
+    """A runtime folder that outlives the kernel holds another boot's id."""
+    go_live(paths, HOST)
+    paths.live.write_text("00000000-0000-4000-8000-000000000000\n")
+
+    assert not is_live(paths, HOST)
+
+
+def test_a_hold_ends_with_what_is_said_after_it_began(paths: Paths) -> None:
+    """An earlier word is taken back first: a container that starts again stands by again."""
+    go_live(paths, HOST)
+    events: list[Event] = []
+
+    def emit(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Notice):
+            assert not is_live(paths, HOST)
+            go_live(paths, HOST)
+
+    assert hold(paths, HOST, emit, threading.Event())
+    assert [PhaseStarted, Notice, PhaseFinished] == [type(event) for event in events]
+
+
+def test_a_hold_ends_when_kboot_is_stopped(paths: Paths) -> None:
+    """Nobody said live: the engine is not started."""
+    stop = threading.Event()
+    stop.set()
+
+    assert not hold(paths, HOST, lambda _event: None, stop)
+
+
+def test_a_node_that_does_not_stand_by_cannot_go_live(paths: Paths) -> None:
+    """Neither its configuration nor a boot holds: named, and nothing is written."""
+    for act in (lambda: begin_serving(paths, HOST, False), lambda: stop_serving(paths, False)):
+        with pytest.raises(ActionFailed) as caught:
+            act()
+        assert "not-standing-by" == caught.value.code
+    assert not paths.live.exists()
+    assert not is_held(paths, HOST)
+
+
+def test_a_node_that_is_not_prepared_does_not_go_live(paths: Paths) -> None:
+    """Without a record there is nothing to start, and nothing starts later either."""
+    with pytest.raises(ActionFailed) as caught:
+        begin_serving(paths, HOST, True)
+
+    assert "handoff-missing" == caught.value.code
+    assert not is_live(paths, HOST)
