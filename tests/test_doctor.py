@@ -182,7 +182,7 @@ def test_a_healthy_machine_has_no_finding(machine: Callable[[str], Path], name: 
     [
         ("epyc-nps4-a100", {"cpu.governor": "warn"}),
         ("vm-no-locality", {"numa.gpu_node": "warn"}),
-        ("container-cpuset", {"cpu.quota": "warn"}),
+        ("container-cpuset", {"cpu.quota": "warn", "cpu.smt_layout": "warn"}),
         ("h200x2", {"limits.nofile": "warn", "cache.toolchain": "warn", "facts.gaps": "unknown"}),
     ],
 )
@@ -367,7 +367,7 @@ def test_a_check_that_does_not_exist_is_a_usage_error() -> None:
     """A misspelt id is answered with the near ones."""
     with pytest.raises(UsageError, match=r"no check 'gpu\.cuont'") as caught:
         select_checks("quick", ("gpu.cuont",))
-    assert "near: gpu.count, cpu.quota, gpu.arch_support" == caught.value.hint
+    assert "near: gpu.count, gpu.cuda_init, cpu.quota" == caught.value.hint
 
 
 def test_a_check_of_another_mode_is_a_usage_error() -> None:

@@ -18,6 +18,7 @@ from kboot.facts.types import NodeFacts
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.inquiry import Inquiry, Patient, inquire
 from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_rates
 from kboot.profile.types import Profile
 from kboot.report.evidence import evidence
@@ -87,6 +88,9 @@ def run_doctor(
     else:
         checkpoint, gaps = probe_checkpoint(paths, profile, budget, emit)
         known = replace(facts, gaps=(*facts.gaps, *gaps))
+        inquiry = Inquiry(host, paths, frozenset(check.id for check in checks), emit)
+        patient = Patient(budget.cuda_s, budget.checkpoint_s, measures=mode in ("full", "deep"))
+        known = inquire(inquiry, known, profile, checkpoint, patient)
         if host.live and budget.measure_s and checkpoint is not None and any(c.id == "disk.rate" for c in checks):
             known = probe_rates(paths, known, checkpoint, budget, emit)
         answers = tuple(Answer(check, _ask(check, known, profile, checkpoint)) for check in checks)

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
+from kboot.facts.asked_types import AskedFacts, LiveWorker, WeightShare
 from kboot.facts.fleet_types import FleetFacts, FleetNode, NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
+from kboot.facts.link_types import Bridge, CudaDevice, CudaFacts, Imex, LinkFacts
 from kboot.facts.measured_types import MeasuredFacts, ReadSample
-from kboot.facts.system_types import SystemFacts
+from kboot.facts.system_types import IdleState, SystemFacts
 from kboot.facts.types import (
     CacheFacts,
     CpuFacts,
@@ -82,6 +84,14 @@ HEALTH = tuple(
     )
     for i in range(8)
 )
+PATHS = {
+    **{g.bus_id: (f"0000:{g.index:02x}:01.0", f"0000:{g.index:02x}:02.0", f"0000:{g.index:02x}:03.0") for g in GPUS},
+    **{
+        f"0000:{n + 0x40:02x}:00.0": (f"0000:{n:02x}:01.0", f"0000:{n:02x}:02.0", f"0000:{n:02x}:04.0")
+        for n in range(8)
+    },
+}
+"""One switch for each GPU and its network card."""
 NODE = NodeFacts(
     collected_unix_s=NOW_S,
     os=OsFacts("node7", "Debian GNU/Linux 13", "6.12.0", "x86_64", "b00t", NOW_S - 60, None, 0),
@@ -135,6 +145,25 @@ NODE = NodeFacts(
         modules=frozenset({"nvidia_peermem"}),
         conntrack=(900, 262144),
         tcp_receive_bytes=6291456,
+        idle_states=(IdleState("POLL", 0, disabled=False), IdleState("C6", 290, disabled=False)),
+    ),
+    links=LinkFacts(
+        path_of=PATHS,
+        bridges=tuple(Bridge(path[2], ()) for path in PATHS.values()),
+        imex=Imex(running=True, nodes=2, channels=("channel0",)),
+        confidential="off",
+    ),
+    asked=AskedFacts(
+        cuda=CudaFacts(
+            "ok",
+            devices=tuple(
+                CudaDevice(g.bus_id, "", {o.bus_id: True for o in GPUS if o is not g}, 55.4e9 + g.index * 1e7)
+                for g in GPUS
+            ),
+        ),
+        memory_policy="",
+        workers=tuple(LiveWorker(n, 4000 + n, 7, 212, 0) for n in range(8)),
+        weights=WeightShare("8x-h200", "DP8+EP", 98 * GIB, 97 * GIB, 5 * GIB, 35 * GIB, serves=True),
     ),
     measured=MeasuredFacts(ReadSample(30 * 10**9, 3.0, 8), ReadSample(64 << 20, 0.03, 1)),
     nics=(Nic("eth0", "up", 100000, 9000, 0, "0000:81:00.0"),),
@@ -220,6 +249,19 @@ def sick(number: int = 1, **changes: Any) -> NodeFacts:
     """Return the good node with the health of its last GPUs changed the same way."""
     health = (*HEALTH[:-number], *(replace(each, **changes) for each in HEALTH[-number:]))
     return node(health={"gpus": health})
+
+
+def cuda(**changes: Any) -> NodeFacts:
+    """Return the good node with what CUDA says changed."""
+    assert NODE.asked.cuda is not None
+    return node(asked={"cuda": replace(NODE.asked.cuda, **changes)})
+
+
+def device(number: int, **changes: Any) -> tuple[CudaDevice, ...]:
+    """Return the good node's CUDA devices with one changed."""
+    assert NODE.asked.cuda is not None
+    devices = NODE.asked.cuda.devices
+    return (*devices[:number], replace(devices[number], **changes), *devices[number + 1 :])
 
 
 def on_bus(**changes: Any) -> NodeFacts:

@@ -13,8 +13,11 @@ from good_node import (
     CHECKPOINT,
     CPU_PROFILE,
     GIB,
+    GPUS,
     NODE,
     PROFILE,
+    cuda,
+    device,
     files,
     gpus,
     node,
@@ -28,9 +31,12 @@ import kboot.checks
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
+from kboot.facts.asked_types import LiveWorker
 from kboot.facts.fleet_types import NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
+from kboot.facts.link_types import Bridge, Imex
 from kboot.facts.measured_types import ReadSample
+from kboot.facts.system_types import IdleState
 from kboot.facts.types import CacheFacts, EngineFacts, Gap, NodeFacts
 from kboot.profile.types import OperatorAsk, Profile
 
@@ -38,6 +44,7 @@ EVERY_CHECK = pytest.mark.parametrize("check", CHECKS, ids=[c.id for c in CHECKS
 ZERO = "00000000-0000-0000-0000-000000000000"
 NO_GPU = {"nvml": "no-library", "gpus": (), "pci_bus_ids": ()}
 
+TWO_NODES = replace(PROFILE, layout=(replace(PROFILE.layout[0], nodes=2),))
 SELLING = replace(PROFILE, declared=OperatorAsk(use="sells-access", monthly_users=101))
 BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "gpu.nvml_responsive": (node(gpu={"nvml": "hung", "gpus": ()}), PROFILE, CHECKPOINT),
@@ -84,6 +91,38 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "gpu.vbios_inforom": (sick(vbios="96.00.A5.00.02"), PROFILE, CHECKPOINT),
     "gpu.mig_mode": (node(gpu={"gpus": gpus(mig=True)}), PROFILE, CHECKPOINT),
     "gpu.idle_clean": (node(gpu={"gpus": gpus(processes=(4711,))}), PROFILE, CHECKPOINT),
+    "gpu.cuda_init": (cuda(state="refused", error="SYSTEM_NOT_READY", code=802, devices=()), PROFILE, CHECKPOINT),
+    "gpu.p2p": (cuda(devices=device(0, peers={GPUS[1].bus_id: False})), PROFILE, CHECKPOINT),
+    "gpu.h2d": (cuda(devices=device(3, h2d_bytes_per_s=26.1e9)), PROFILE, CHECKPOINT),
+    "gpu.cc_mode": (node(links={"confidential": "not-ready"}), PROFILE, CHECKPOINT),
+    "fabric.imex": (node(links={"imex": Imex(running=True, nodes=1)}), TWO_NODES, CHECKPOINT),
+    "pci.acs": (node(links={"bridges": (Bridge("0000:00:03.0", ("request", "completion")),)}), PROFILE, CHECKPOINT),
+    "cpu.cstates": (node(system={"idle_states": (IdleState("C10", 1034, disabled=False),)}), PROFILE, CHECKPOINT),
+    "cpu.smt_layout": (
+        node(cpu={"core_of": {n: (0, n % 32) for n in range(64)}, "allowed": tuple(range(33))}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "numa.free": (
+        node(numa=tuple(replace(n, memory_free_bytes=GIB, memory_files_bytes=GIB) for n in NODE.numa)),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "numa.mempolicy_allowed": (
+        node(asked={"memory_policy": "set_mempolicy of node 0: Operation not permitted"}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "threads.plan": (
+        node(asked={"workers": (LiveWorker(0, 4000, 7, 212, 0, {"OMP_NUM_THREADS": ("7", "224")}),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "net.gpu_nic_affinity": (
+        node(rdma=NODE.rdma[:4], links={"path_of": {}}),
+        TWO_NODES,
+        CHECKPOINT,
+    ),
     "fit.vram": (node(gpu={"gpus": gpus(memory_used_bytes=100 * GIB)}), PROFILE, CHECKPOINT),
     "fit.ram": (node(memory={"available_bytes": 16 * GIB}), PROFILE, CHECKPOINT),
     "fit.disk": (node(mounts=(replace(NODE.mounts[0], free_bytes=GIB),)), PROFILE, files("absent")),

@@ -35,7 +35,7 @@ def test_mapped_loading_at_28_mib_a_second_is_recognised() -> None:
     finding = disk_rate.run(node(measured=slow), PROFILE, CHECKPOINT)
 
     assert "warn" == finding.status
-    assert "mapped pages come at 28 MiB/s, large reads at 10 GB/s: mapped loading takes 7 h" == finding.seen
+    assert "mapped pages come at 29.4 MB/s, large reads at 10 GB/s: mapped loading takes 7 h" == finding.seen
 
 
 def test_a_rate_that_was_not_measured_is_unknown() -> None:

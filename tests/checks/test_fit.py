@@ -10,12 +10,49 @@ from kboot.checks import fit_disk, fit_ram, fit_shm, fit_vram
 from kboot.facts.types import MigSlice
 from kboot.profile.types import ModelAsk, ParallelAsk
 
+UNREAD = node(asked={"weights": None})
+"""The good node where nobody has read the headers of the checkpoint."""
+
+
+def test_the_fullest_rank_decides_where_the_headers_are_known() -> None:
+    """What is replicated counts on every rank: the rank that holds most is compared, not an even part."""
+    assert (
+        "98 GiB of weights on the fullest rank of 8x-h200 (DP8+EP), 140 GiB free on GPU 0: 42 GiB are left"
+        == fit_vram.run(NODE, PROFILE, CHECKPOINT).seen
+    )
+
+
+def test_weights_that_fit_evenly_and_not_with_what_is_replicated_fail() -> None:
+    """A rank of 139 GiB with 5 GiB of reserve does not fit into 140 GiB, though an even part would."""
+    assert NODE.asked.weights is not None
+    share = replace(NODE.asked.weights, largest_bytes=139 * GIB, serves=False)
+    finding = fit_vram.run(node(asked={"weights": share}), PROFILE, CHECKPOINT)
+
+    assert ("fail", "more than 144 GiB free on every GPU") == (finding.status, finding.wanted)
+
+
+def test_no_room_for_one_sequence_is_a_warning_of_its_own() -> None:
+    """Weights that fit leave too little cache for the length asked for: the engine would refuse."""
+    assert NODE.asked.weights is not None
+    share = replace(NODE.asked.weights, serves=False)
+    finding = fit_vram.run(node(asked={"weights": share}), PROFILE, CHECKPOINT)
+
+    assert ("warn", True) == (finding.status, "no room for one sequence" in finding.seen)
+
+
+def test_another_layouts_share_is_not_used() -> None:
+    """The share that was read is of the layout it names."""
+    assert NODE.asked.weights is not None
+    facts = node(asked={"weights": replace(NODE.asked.weights, layout="4x-h200")})
+
+    assert "if they divide evenly" in fit_vram.run(facts, PROFILE, CHECKPOINT).seen
+
 
 def test_experts_are_spread_over_data_ranks() -> None:
-    """96 shards of 8 GB over eight ranks are 89.4 GiB each."""
+    """Without headers, 96 shards of 8 GB over eight ranks are 89.4 GiB each, and it is said how that was found."""
     assert (
-        "89.4 GiB of weights per GPU in layout 8x-h200, 140 GiB free on GPU 0: 50.6 GiB are left"
-        == fit_vram.run(NODE, PROFILE, CHECKPOINT).seen
+        "89.4 GiB of weights per GPU in layout 8x-h200, if they divide evenly, 140 GiB free on GPU 0: "
+        "50.6 GiB are left" == fit_vram.run(UNREAD, PROFILE, CHECKPOINT).seen
     )
 
 
@@ -23,7 +60,7 @@ def test_without_expert_parallelism_every_data_rank_holds_all_weights() -> None:
     """Data parallelism alone does not divide the weights."""
     layout = replace(PROFILE.layout[0], parallel=ParallelAsk(data=8))
 
-    assert "fail" == fit_vram.run(NODE, replace(PROFILE, layout=(layout,)), CHECKPOINT).status
+    assert "fail" == fit_vram.run(UNREAD, replace(PROFILE, layout=(layout,)), CHECKPOINT).status
 
 
 def test_the_fullest_gpu_decides_and_its_holder_is_named() -> None:

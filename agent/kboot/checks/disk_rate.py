@@ -5,7 +5,7 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import age, count, disk_size, mem_size
+from kboot.checks.words import age, count, disk_size
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
@@ -31,7 +31,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if mapped and mapped.bytes_per_s < min(SLOW_FAULTS_BYTES_S, disk.bytes_per_s / 4):
         return Finding(
             "warn",
-            f"mapped pages come at {mem_size(int(mapped.bytes_per_s))}/s, large reads at {large}: "
+            f"mapped pages come at {disk_size(int(mapped.bytes_per_s))}/s, large reads at {large}: "
             f"mapped loading takes {age(size_bytes / max(1.0, mapped.bytes_per_s))}",
             wanted="loading that reads ahead",
             why="each page fault waits for the file server or disk by itself",

@@ -15,16 +15,15 @@ BYTES_PER_WORKER = 64 << 20
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """Compare free space in /dev/shm with 64 MiB for each worker; one worker alone shares nothing."""
-    layout = layout_for(facts.gpu, profile) if profile else None
-    workers_here = workers(layout) if profile else max(1, len(facts.gpu.gpus))
+    workers_here = _workers(facts, profile)
     if workers_here == 1:
         return Finding("skip", "one worker shares nothing through /dev/shm")
     total, free = facts.memory.shm_total_bytes, facts.memory.shm_free_bytes
-    if total is None or free is None:
-        return Finding("unknown", f"/dev/shm could not be measured ({gap_reason(facts, 'memory.shm')})")
     need = workers_here * BYTES_PER_WORKER
-    seen = f"{mem_size(free)} of {mem_size(total)} free in /dev/shm"
-    if free >= need:
+    if total is None or (free is None and total >= need):
+        return Finding("unknown", f"/dev/shm could not be measured ({gap_reason(facts, 'memory.shm')})")
+    seen = f"{mem_size(total if free is None else free)} of {mem_size(total)} free in /dev/shm"
+    if free is not None and free >= need:
         return Finding("ok", f"{seen}; {workers_here} workers need {mem_size(need)}")
     return Finding(
         "fail",
@@ -34,6 +33,13 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         hint=f"container: `--shm-size={need >> 20}m` or `--ipc=host`; "
         f"host: `mount -o remount,size={need >> 20}m /dev/shm`",
     )
+
+
+def _workers(facts: NodeFacts, profile: Profile | None) -> int:
+    """Return the workers here: of the layout for these GPUs, of the one preferred where none is listed, else of all."""
+    if profile is None:
+        return max(1, len(facts.gpu.gpus))
+    return workers(layout_for(facts.gpu, profile) or next(iter(profile.layout), None))
 
 
 CHECK = Check(

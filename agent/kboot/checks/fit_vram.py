@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, gpus_for, layout_for
 from kboot.checks.types import ON_A_NODE, Check, Finding
@@ -14,7 +16,7 @@ TIGHT_FRACTION = 0.15
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
-    """Compare an even share of the weights with the fullest GPU; `kboot fit` knows what is replicated."""
+    """Compare what the fullest rank holds, as the checkpoint's headers say, with the GPU that has least free."""
     if profile is None:
         return Finding("skip", "no profile says which weights")
     if not facts.gpu.gpus:
@@ -61,28 +63,62 @@ def sharing_gpus(layout: LayoutAsk) -> int:
     return max(1, min(ranks, layout.gpus_per_node * layout.nodes))
 
 
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What the fullest rank holds. held_bytes: weights. reserve_bytes: what is neither weights nor cache."""
+
+    held_bytes: int
+    reserve_bytes: int
+    words: str
+    serves: bool = True
+
+
+def _share(facts: NodeFacts, layout: LayoutAsk, weights: int) -> _Share:
+    """Return the share by the headers of the checkpoint; an even part of its size where nobody has read them."""
+    known = facts.asked.weights
+    if known is not None and known.layout == layout.name:
+        return _Share(
+            known.largest_bytes,
+            known.reserve_bytes,
+            f"{mem_size(known.largest_bytes)} of weights on the fullest rank of {layout.name} ({known.division})",
+            known.serves,
+        )
+    even = weights // sharing_gpus(layout)
+    words = f"{mem_size(even)} of weights per GPU in layout {layout.name}, if they divide evenly"
+    return _Share(even, 0, words)
+
+
 def _judge(facts: NodeFacts, layout: LayoutAsk, weights: int, free_of: dict[int, int]) -> Finding:
-    share = weights // sharing_gpus(layout)
+    share = _share(facts, layout, weights)
     fullest = min(free_of, key=lambda i: (free_of[i], i))
     free = free_of[fullest]
     gpu = next(g for g in facts.gpu.gpus if g.index == fullest)
     total = max(free, (0 if gpu.mig else gpu.memory_total_bytes) or 0)
-    seen = f"{mem_size(share)} of weights per GPU in layout {layout.name}, {mem_size(free)} free on GPU {fullest}"
-    if share >= free:
+    seen = f"{share.words}, {mem_size(free)} free on GPU {fullest}"
+    if share.held_bytes + share.reserve_bytes >= free:
+        reserve = f"; the engine needs {mem_size(share.reserve_bytes)} beside them" if share.reserve_bytes else ""
         return Finding(
             "fail",
-            f"{seen}, the fullest" + (f" (pid {some(gpu.processes)} holds memory)" if gpu.processes else ""),
-            wanted=f"more than {mem_size(share)} free on every GPU",
+            f"{seen}, the fullest" + (f" (pid {some(gpu.processes)} holds memory)" if gpu.processes else "") + reserve,
+            wanted=f"more than {mem_size(share.held_bytes + share.reserve_bytes)} free on every GPU",
             why="loading ends in out-of-memory",
             hint=f"free GPU {fullest}, or take a layout with more GPUs (`kboot fit` lists those that fit)",
         )
-    left = free - share
+    left = free - share.held_bytes
+    if not share.serves:
+        return Finding(
+            "warn",
+            f"{seen}: the KV cache has no room for one sequence of the length that is asked for",
+            wanted="room for one sequence",
+            why="the engine refuses to start with this maximum length",
+            hint="`kboot fit` says how many tokens fit: lower the maximum length, or take a layout with more GPUs",
+        )
     if left < TIGHT_FRACTION * total:
         return Finding(
             "warn",
             f"{seen}: {mem_size(left)} are left for activations and KV cache",
             wanted=f"at least {TIGHT_FRACTION:.0%} of the GPU left",
-            why="a long context or many requests will not fit; parts that are replicated come on top",
+            why="a long context or many requests will not fit",
             hint="`kboot fit` gives the exact sum per rank",
         )
     return Finding("ok", f"{seen}: {mem_size(left)} are left")
@@ -91,7 +127,7 @@ def _judge(facts: NodeFacts, layout: LayoutAsk, weights: int, free_of: dict[int,
 CHECK = Check(
     id="fit.vram",
     asks="Do the weights fit into the GPUs' free memory, with room for the engine?",
-    source="the pinned listing; NVML memory of each GPU",
+    source="the headers of the checkpoint's files; NVML memory of each GPU",
     modes=ON_A_NODE,
     run=run,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.pci_link import no_device
+from kboot.checks.told import virtual
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
@@ -16,11 +17,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if not devices:
         return no_device(facts)
     translated = [d for d in devices if d.iommu.startswith("DMA")]
-    virtual = any(g.virtualization not in (None, "none") for g in facts.health.gpus)
     if not translated:
         kinds = sorted({d.iommu or "no IOMMU group" for d in devices})
         return Finding("ok", f"{some(kinds)} for {count(len(devices), 'GPU')}")
-    if virtual:
+    if virtual(facts):
         return Finding("skip", "the GPUs are passed through to this virtual machine, which needs translation")
     return Finding(
         "warn",

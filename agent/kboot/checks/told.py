@@ -42,3 +42,8 @@ def told(facts: NodeFacts, field: str, value: Callable[[GpuHealth], _T | None]) 
     unread = {each.index: each.refused[field] for each in health if field in each.refused}
     why = "this part or driver does not tell" if health else "no GPU was asked"
     return Told(values, unread, Finding("skip", why))
+
+
+def virtual(facts: NodeFacts) -> bool:
+    """Return whether the GPUs are lent to a virtual machine, which sees of its bus what the hypervisor shows."""
+    return any(g.virtualization not in (None, "none") for g in facts.health.gpus)

@@ -6,13 +6,18 @@ from collections.abc import Iterable
 
 
 def mem_size(size_bytes: int) -> str:
-    """Return a size of RAM or GPU memory, in powers of 1024 as their makers count: "64 MiB", "1.4 TiB"."""
+    """Return a size of RAM or GPU memory, in powers of 1024 as their tools count: "64 MiB", "1.4 TiB"."""
     return _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
 def disk_size(size_bytes: int) -> str:
-    """Return a size of files, in powers of 1000 as disks and networks count: "4.9 GB", "1.6 TB"."""
+    """Return a size or rate of files, in powers of 1000 as disks and networks count: "4.9 GB", "1.6 TB"."""
     return _scaled(size_bytes, 1000, ("B", "kB", "MB", "GB", "TB"))
+
+
+def file_in_memory(size_bytes: int) -> str:
+    """Return the size of files that are compared with memory, in both: "768 GB (715.3 GiB)"."""
+    return f"{disk_size(size_bytes)} ({mem_size(size_bytes)})"
 
 
 def _scaled(size_bytes: int, step: int, units: tuple[str, ...]) -> str:

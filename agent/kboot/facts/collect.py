@@ -14,6 +14,7 @@ from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.gpu import collect_gpu
 from kboot.facts.health import collect_health
 from kboot.facts.limits import collect_limits
+from kboot.facts.links import collect_links
 from kboot.facts.memory import collect_memory
 from kboot.facts.network import collect_network
 from kboot.facts.numa import collect_numa
@@ -82,6 +83,7 @@ def collect(
         programs=collect_programs(host),
         health=health,
         system=system,
+        links=collect_links(host, nvml.answers, gpu.pci_bus_ids, tuple(port.bus_id for port in rdma)),
         fleet=others,
         gaps=(
             *os_gaps,

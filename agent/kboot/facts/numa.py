@@ -7,6 +7,7 @@ from kboot.facts.types import Gap, NumaNode
 from kboot.host.types import Host
 
 _NODE = "/sys/devices/system/node"
+_FILES = ("Active(file)", "Inactive(file)")
 
 
 def collect_numa(host: Host) -> tuple[tuple[NumaNode, ...], tuple[Gap, ...]]:
@@ -25,6 +26,7 @@ def _node(reader: Reader, number: int, numbers: tuple[int, ...]) -> NumaNode:
         memory_total_bytes=memory.get("MemTotal"),
         memory_free_bytes=memory.get("MemFree"),
         distances=_distances(reader, fact, f"{folder}/distance", numbers),
+        memory_files_bytes=sum(files) if (files := [memory[f] for f in _FILES if f in memory]) else None,
     )
 
 

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from kboot.facts.cgroup import levels
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo
 from kboot.facts.reader import Reader, whole_number
-from kboot.facts.system_types import SystemFacts
+from kboot.facts.system_types import IdleState, SystemFacts
 from kboot.facts.types import Gap, Mount
 from kboot.host.types import Host
 
 _THP = "/sys/kernel/mm/transparent_hugepage"
 _EDAC = "/sys/devices/system/edac/mc"
 _CONNTRACK = "/proc/sys/net/netfilter/nf_conntrack"
+_CPUIDLE = "/sys/devices/system/cpu/cpu0/cpuidle"
 _MODULES = ("nvidia_peermem", "ib_core", "nvidia_fs")
 
 
@@ -38,6 +39,7 @@ def collect_system(host: Host, mounts: tuple[Mount, ...]) -> tuple[SystemFacts, 
             modules=frozenset(name for name in _MODULES if host.exists(f"/sys/module/{name}")),
             conntrack=_pair(_number(reader, f"{_CONNTRACK}_count"), _number(reader, f"{_CONNTRACK}_max")),
             tcp_receive_bytes=_tcp_receive_bytes(reader),
+            idle_states=_idle_states(reader),
         ),
         reader.gaps,
     )
@@ -109,3 +111,14 @@ def _noexec(reader: Reader, mounts: tuple[Mount, ...]) -> tuple[str, ...] | None
 def _tcp_receive_bytes(reader: Reader) -> int | None:
     words = (reader.optional("/proc/sys/net/ipv4/tcp_rmem") or "").split()
     return whole_number(words[2]) if len(words) > 2 else None
+
+
+def _idle_states(reader: Reader) -> tuple[IdleState, ...]:
+    """Return the first CPU's states; the kernel has the same ones for all CPUs of a kind."""
+    states = []
+    for name in reader.names(_CPUIDLE):
+        latency = _number(reader, f"{_CPUIDLE}/{name}/latency")
+        if latency is not None:
+            word = (reader.optional(f"{_CPUIDLE}/{name}/name") or name).strip()
+            states.append(IdleState(word, latency, _number(reader, f"{_CPUIDLE}/{name}/disable") == 1))
+    return tuple(states)

@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class IdleState:
+    """A state in which a CPU sleeps, and how long it takes to wake from it. disabled: the kernel may not use it."""
+
+    name: str
+    latency_us: int
+    disabled: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SystemFacts:
     """None, or absent from a mapping: this kernel does not have it, or a recording does not.
 
@@ -14,7 +23,7 @@ class SystemFacts:
     boot. pids: (in use, most) of the tightest cgroup on the path; most is None without limit. stalled_percent: share of
     the last minute in which all tasks waited, by "memory" and "io". command_line: the kernel's. noexec: mount points of
     kboot's folders that refuse to run files. modules: loaded ones of those that matter here.
-    conntrack: (entries, most). tcp_receive_bytes: the most one connection may buffer.
+    conntrack: (entries, most). tcp_receive_bytes: the most one connection may buffer. idle_states: of the first CPU.
     """
 
     thp: Mapping[str, str] = field(default_factory=dict)
@@ -29,3 +38,4 @@ class SystemFacts:
     modules: frozenset[str] = frozenset()
     conntrack: tuple[int, int] | None = None
     tcp_receive_bytes: int | None = None
+    idle_states: tuple[IdleState, ...] = ()

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kboot.facts.asked_types import AskedFacts
 from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.health_types import HealthFacts
+from kboot.facts.link_types import LinkFacts
 from kboot.facts.measured_types import MeasuredFacts
 from kboot.facts.system_types import SystemFacts
 
@@ -78,13 +80,17 @@ class CpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """cpus may be empty (memory-only nodes, as on Grace). distances: by node number."""
+    """cpus may be empty (memory-only nodes, as on Grace). distances: by node number.
+
+    memory_files_bytes: page cache that the kernel gives back when memory is wanted; None where it does not say.
+    """
 
     number: int
     cpus: tuple[int, ...]
     memory_total_bytes: int | None
     memory_free_bytes: int | None
     distances: Mapping[int, int]
+    memory_files_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,4 +361,6 @@ class NodeFacts:
     health: HealthFacts = field(default_factory=HealthFacts)
     system: SystemFacts = field(default_factory=SystemFacts)
     measured: MeasuredFacts = field(default_factory=MeasuredFacts)
+    links: LinkFacts = field(default_factory=LinkFacts)
+    asked: AskedFacts = field(default_factory=AskedFacts)
     fleet: FleetFacts = field(default_factory=FleetFacts)

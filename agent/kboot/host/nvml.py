@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-_LIBRARY = b"libnvidia-ml.so.1"
+LIBRARY = "libnvidia-ml.so.1"
 _LD_CACHE = "/etc/ld.so.cache"
 _DEFAULT_DIRS = (
     "/lib",
@@ -35,8 +35,22 @@ def ask_nvml(timeout_s: float, environ: Mapping[str, str]) -> Mapping[str, Any]:
     """
     if not library_installed(environ):
         return {"nvml_init": "LIBRARY_NOT_FOUND"}
+    return ask_module("kboot.host.nvml_child", (str(timeout_s),), timeout_s, environ, "nvml_init")
+
+
+def ask_module(
+    module: str, args: Sequence[str], timeout_s: float, environ: Mapping[str, str], key: str
+) -> Mapping[str, Any]:
+    """Return the JSON object that a module of ours prints when it runs as a program.
+
+    One that does not answer in time is killed, and left to the kernel when even that does not end it: {key: "TIMEOUT"}.
+    One that ends otherwise is {key: "CRASHED"} with the reason in `detail`.
+
+    Raises:
+        OSError: no process can be started.
+    """
     child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "kboot.host.nvml_child", str(timeout_s)],
+        [sys.executable, "-P", "-m", module, *args],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -46,24 +60,23 @@ def ask_nvml(timeout_s: float, environ: Mapping[str, str]) -> Mapping[str, Any]:
         out, err = child.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         _abandon(child)
-        return {"nvml_init": "TIMEOUT", "detail": f"no answer in {timeout_s:g} s"}
-    return _answers(child.returncode, out, err)
+        return {key: "TIMEOUT", "detail": f"no answer in {timeout_s:g} s"}
+    return _answers(child.returncode, out, err, key)
 
 
-def library_installed(environ: Mapping[str, str]) -> bool:
-    """Return whether the loader would find libnvidia-ml.so.1; costs a few stat calls and one small read."""
-    name = _LIBRARY.decode()
+def library_installed(environ: Mapping[str, str], name: str = LIBRARY) -> bool:
+    """Return whether the loader would find a library; costs a few stat calls and one small read."""
     dirs = [d for d in environ.get("LD_LIBRARY_PATH", "").split(":") if d]
     if any(os.path.exists(f"{folder}/{name}") for folder in (*dirs, *_DEFAULT_DIRS)):
         return True
     try:
         with open(_LD_CACHE, "rb") as file:
-            return b"\0" + _LIBRARY + b"\0" in file.read()
+            return f"\0{name}\0".encode() in file.read()
     except OSError:
         return False
 
 
-def _answers(status: int, out: bytes, err: bytes) -> Mapping[str, Any]:
+def _answers(status: int, out: bytes, err: bytes, key: str) -> Mapping[str, Any]:
     try:
         answers = json.loads(out)
     except ValueError:
@@ -72,7 +85,7 @@ def _answers(status: int, out: bytes, err: bytes) -> Mapping[str, Any]:
         return answers
     ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
     last_line = err.decode(errors="replace").strip().rpartition("\n")[2]
-    return {"nvml_init": "CRASHED", "detail": f"the NVML process {ended}: {last_line}".rstrip(": ")}
+    return {key: "CRASHED", "detail": f"its process {ended}: {last_line}".rstrip(": ")}
 
 
 def _abandon(child: subprocess.Popen[bytes]) -> None:

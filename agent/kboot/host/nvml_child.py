@@ -49,6 +49,7 @@ def ask(nvml: Any) -> dict[str, Any]:
         "driver": _ask(nvml, lambda: _text(nvml.nvmlSystemGetDriverVersion())),
         "library": _library(nvml),
         "cuda_version": _ask(nvml, lambda: _cuda(nvml.nvmlSystemGetCudaDriverVersion())),
+        "confidential": _ask(nvml, lambda: _confidential(nvml)),
         "gpus": _gpus(nvml),
     }
     return {**answers, "seconds": round(time.monotonic() - started_s, 3)}
@@ -119,6 +120,14 @@ def _processes(nvml: Any, handle: Any) -> list[dict[str, Any]]:
 def _library(nvml: Any) -> Any:
     """Return the library's own version; it answers before and without an initialised driver."""
     return _ask(nvml, lambda: _text(nvml.nvmlSystemGetNVMLVersion()).partition(".")[2])  # "12.550.107" leads with CUDA
+
+
+def _confidential(nvml: Any) -> dict[str, Any]:
+    """Return whether confidential computing is on, and then whether the GPUs were told to take work."""
+    state = nvml.nvmlSystemGetConfComputeState()
+    on = bool(state.ccFeature)
+    ready = _ask(nvml, lambda: bool(nvml.nvmlSystemGetConfComputeGpusReadyState())) if on else None
+    return {"feature": on, "devtools": bool(state.devToolsMode), "ready": ready if isinstance(ready, bool) else None}
 
 
 def _cuda(number: int) -> str:

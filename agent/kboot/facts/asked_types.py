@@ -1,0 +1,109 @@
+"""What did doctor learn by asking sources, trying calls and running the vendor's programs? Frozen values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kboot.facts.link_types import CudaFacts
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAnswer:
+    """One source of the checkpoint, asked for the beginning of a real file.
+
+    code, message, hint: of what went wrong; "" where bytes came. size_bytes, seconds: of what came, and how long it
+    took from the first look-up of its name. families: "IPv4", "IPv6" → whether it can be connected to so; () where the
+    source has no host. wait_s: how long it wants to be left alone (429); None where it does not say.
+    """
+
+    name: str
+    code: str = ""
+    message: str = ""
+    hint: str = ""
+    size_bytes: int = 0
+    seconds: float = 0.0
+    families: tuple[tuple[str, bool], ...] = ()
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """What a Hub says of its limits: so many requests are left of so many, until so many seconds from now."""
+
+    source: str
+    left: int
+    most: int | None
+    reset_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DiagTest:
+    """One test of a vendor's diagnostic. status: its own word, "Pass", "Fail", "Warn", "Skip". about: what it says."""
+
+    name: str
+    status: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """NCCL's all-reduce over all GPUs of a node at the largest size. bus_gb_s: 10^9 bytes a second ("busbw")."""
+
+    gpus: int
+    size_bytes: int
+    bus_gb_s: float
+    wrong: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWorker:
+    """A worker of the engine that serves now. pid: None where no process of it could be told.
+
+    threads: planned. tasks: kernel threads it has; stray: those that may run elsewhere. variables: of its environment,
+    those that set numbers of threads, with what was planned → found, where the two differ. off_plan: sentences.
+    """
+
+    worker: int
+    pid: int | None
+    threads: int
+    tasks: int
+    stray: int
+    variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    off_plan: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WeightShare:
+    """The layout of this node as its checkpoint's headers have it, on the GPU with the least free memory.
+
+    division: "DP8+EP". largest_bytes, smallest_bytes: weights of the rank that holds most and least. reserve_bytes:
+    what neither weights nor KV cache get. serves: there is room for one sequence of the length asked for.
+    """
+
+    layout: str
+    division: str
+    largest_bytes: int
+    smallest_bytes: int
+    reserve_bytes: int
+    room_bytes: int
+    serves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFacts:
+    """None: not asked, or not readable; then a Gap says why.
+
+    cuda: what starting CUDA met. memory_policy: "" where set_mempolicy is allowed, else why not. sources: each, asked
+    for bytes. rate_limit: what the Hub says of it. diagnostics: of dcgmi. allreduce: of nccl-tests. workers: those that
+    serve; () where nothing of kboot runs. weights: as they are laid out here.
+    """
+
+    cuda: CudaFacts | None = None
+    memory_policy: str | None = None
+    sources: tuple[SourceAnswer, ...] | None = None
+    rate_limit: RateLimit | None = None
+    diagnostics: tuple[DiagTest, ...] | None = None
+    allreduce: AllReduce | None = None
+    workers: tuple[LiveWorker, ...] | None = None
+    weights: WeightShare | None = None

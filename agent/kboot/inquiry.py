@@ -1,0 +1,217 @@
+"""What do CUDA, the kernel and the engine's own processes answer when doctor asks? Each in a child it can lose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from kboot.apply.handoff import read_handoff
+from kboot.apply.pin import live_workers
+from kboot.apply.tend import ENGINE_UNIT
+from kboot.apply.weights import listed_model
+from kboot.checkpoint import CheckpointFacts
+from kboot.checks.asked import gpus_for, layout_for
+from kboot.cpulist import parse_cpu_list
+from kboot.errors import KbootError
+from kboot.events import Emit, Notice
+from kboot.facts.asked_types import LiveWorker, WeightShare
+from kboot.facts.cuda import cuda_facts
+from kboot.facts.link_types import CudaFacts
+from kboot.facts.process import Scope, Tree, Unit
+from kboot.facts.types import Gap, Gpu, NodeFacts
+from kboot.host.cuda import ask_cuda
+from kboot.host.paths import Paths
+from kboot.host.probes import ask_in_child
+from kboot.host.processes import set_memory_policy
+from kboot.host.types import Host
+from kboot.plan.memory.place import place
+from kboot.plan.memory.reserve import DRIVER_RESERVE
+from kboot.profile.types import Profile
+from kboot.report.saved import is_alive, read_boot, read_progress
+from kboot.report.types import WorkerCheck
+from kboot.store.store import Store
+
+_T = TypeVar("_T")
+_SMALL_S = 5.0
+"""For calls that either answer at once or hang."""
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOKENIZERS_PARALLELISM")
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """How long each may take. cuda_s: of starting CUDA, with measuring where `measures`. headers_s: of the weights'."""
+
+    cuda_s: float
+    headers_s: float
+    measures: bool
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """One run's questions. wanted: ids of the checks that will be asked; what none of them needs is not asked."""
+
+    host: Host
+    paths: Paths
+    wanted: Collection[str]
+    emit: Emit
+    gaps: list[Gap] = field(default_factory=list)
+
+    def ask(self, fact: str, source: str, question: Callable[[], _T], timeout_s: float) -> _T | None:
+        """Return the answer of a child process; None and a Gap where there is none in time."""
+        try:
+            return ask_in_child(question, timeout_s)
+        except (KbootError, OSError) as exc:
+            self.emit(Notice("probe.failed", f"{source} could not be asked: {exc}"))
+            self.gaps.append(Gap(f"asked.{fact}", source, str(exc)))
+            return None
+
+    def wants(self, *ids: str) -> bool:
+        """Return whether one of these checks will be asked."""
+        return any(id_ in self.wanted for id_ in ids)
+
+
+def inquire(
+    inquiry: Inquiry,
+    facts: NodeFacts,
+    profile: Profile | None,
+    checkpoint: CheckpointFacts | None,
+    patient: Patient,
+) -> NodeFacts:
+    """Return the facts with the answers; what was not answered in time is a Gap. Asks no network."""
+    asked = facts.asked
+    if inquiry.host.live:
+        asked = replace(
+            asked,
+            cuda=_cuda(inquiry, facts, patient),
+            memory_policy=_memory_policy(inquiry, facts),
+            workers=_workers(inquiry),
+        )
+    if profile is not None and checkpoint is not None and inquiry.wants("fit.vram"):
+        asked = replace(asked, weights=_weights(inquiry, facts, profile, checkpoint, patient.headers_s))
+    return replace(facts, asked=asked, gaps=(*facts.gaps, *inquiry.gaps))
+
+
+def _cuda(inquiry: Inquiry, facts: NodeFacts, patient: Patient) -> CudaFacts | None:
+    """Start CUDA where NVML answers: a driver that hangs or does not match is said once."""
+    if facts.gpu.nvml != "ok" or not facts.gpu.gpus or not inquiry.wants("gpu.cuda_init", "gpu.p2p", "gpu.h2d"):
+        return None
+    free = free_gpus(facts) if patient.measures else ()
+    try:
+        return cuda_facts(ask_cuda(patient.cuda_s, inquiry.host.environ(), (gpu.bus_id for gpu in free)))
+    except OSError as exc:
+        inquiry.gaps.append(Gap("asked.cuda", "cuInit", str(exc)))
+        return None
+
+
+def free_gpus(facts: NodeFacts) -> tuple[Gpu, ...]:
+    """Return the GPUs that nobody works on: memory is only taken of these."""
+    return tuple(gpu for gpu in facts.gpu.gpus if gpu.bus_id and not gpu.processes)
+
+
+def _memory_policy(inquiry: Inquiry, facts: NodeFacts) -> str | None:
+    """Try to bind the memory of a child; "" where that is allowed and kept."""
+    with_memory = {node.number for node in facts.numa if node.memory_total_bytes}
+    if len(with_memory) < 2 or not inquiry.wants("numa.mempolicy_allowed"):
+        return None
+    allowed = sorted(with_memory & allowed_nodes(_status(inquiry.host))) or sorted(with_memory)
+    return inquiry.ask("memory_policy", "set_mempolicy", lambda: set_memory_policy(allowed[0]) or "", _SMALL_S)
+
+
+def allowed_nodes(status: str) -> frozenset[int]:
+    """Return the nodes of a process's Mems_allowed_list; none where it does not say."""
+    for line in status.splitlines():
+        if line.startswith("Mems_allowed_list:"):
+            try:
+                return frozenset(parse_cpu_list(line.partition(":")[2].strip()))
+            except ValueError:
+                break
+    return frozenset()
+
+
+def _status(host: Host) -> str:
+    try:
+        return host.read_text("/proc/self/status")
+    except OSError:
+        return ""
+
+
+def _workers(inquiry: Inquiry) -> tuple[LiveWorker, ...] | None:
+    if not inquiry.wants("threads.plan"):
+        return None
+    return inquiry.ask("workers", "/proc", lambda: read_workers(inquiry.host, inquiry.paths), _SMALL_S)
+
+
+def read_workers(host: Host, paths: Paths) -> tuple[LiveWorker, ...]:
+    """Return the workers of the engine that kboot started on this node; () where none runs.
+
+    Raises:
+        KbootError: what kboot wrote down of them may not be read.
+    """
+    if not paths.handoff.exists():
+        return ()
+    record = read_handoff(paths)
+    report, running = read_boot(paths), read_progress(paths)
+    scopes: list[Scope] = [Unit(ENGINE_UNIT)]
+    if running is not None and is_alive(running, host):
+        scopes.insert(0, Tree(running.pid))
+    known = report.workers if report is not None else ()
+    env = dict(record.env)
+    found = live_workers(record.workers, record.worker_titles, env, host, scopes, known)
+    return tuple(_worker(host, check, env) for check in found)
+
+
+def _worker(host: Host, check: WorkerCheck, planned: Mapping[str, str]) -> LiveWorker:
+    variables = changed_variables(planned, _environ(host, check.pid)) if check.pid else {}
+    return LiveWorker(
+        check.worker, check.pid, check.planned_threads, check.tasks, check.stray_tasks, variables, check.findings
+    )
+
+
+def changed_variables(planned: Mapping[str, str], environ: Iterable[str]) -> Mapping[str, tuple[str, str]]:
+    """Return (planned, found) by name of those that set threads and differ. environ: "NAME=value" each; () = unread."""
+    found = dict(entry.partition("=")[::2] for entry in environ)
+    if not found:
+        return {}
+    return {
+        name: (planned[name], found.get(name, ""))
+        for name in _THREAD_VARIABLES
+        if name in planned and planned[name] != found.get(name, "")
+    }
+
+
+def _environ(host: Host, pid: int) -> tuple[str, ...]:
+    try:
+        return tuple(entry for entry in host.read_text(f"/proc/{pid}/environ").split("\0") if "=" in entry)
+    except OSError:  # gone, or another user's
+        return ()
+
+
+def _weights(
+    inquiry: Inquiry, facts: NodeFacts, profile: Profile, checkpoint: CheckpointFacts, timeout_s: float
+) -> WeightShare | None:
+    """Lay the checkpoint out as this node's layout says; None where its headers are not on this disk."""
+    layout = layout_for(facts.gpu, profile)
+    if layout is None or not layout.gpus_per_node:
+        return None
+    chosen = gpus_for(facts.gpu, layout)[: layout.gpus_per_node]
+    sizes = [(gpu.memory_total_bytes, gpu.memory_used_bytes) for gpu in chosen if not (gpu.mig or gpu.unified)]
+    if not sizes or any(None in pair for pair in sizes) or len(sizes) < len(chosen):
+        return None
+    total, used = min(((t or 0, u or 0) for t, u in sizes), key=lambda pair: pair[0] - pair[1])
+    held = max(0, used - DRIVER_RESERVE.size_bytes)  # NVML counts the driver's own as used, and the reserves do too
+
+    def question() -> WeightShare:
+        model = listed_model(checkpoint.listing, Store(inquiry.paths), (), keep=False)
+        placed = place(model, layout, total, held_bytes=held)
+        return WeightShare(
+            layout=layout.name,
+            division=placed.degrees.words,
+            largest_bytes=placed.largest.total_bytes,
+            smallest_bytes=placed.smallest_bytes,
+            reserve_bytes=placed.reserve_bytes,
+            room_bytes=placed.room_bytes,
+            serves=placed.fits,
+        )
+
+    return inquiry.ask("weights", "headers of the checkpoint", question, timeout_s)

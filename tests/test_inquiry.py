@@ -1,0 +1,96 @@
+"""What doctor asks beyond files: the driver's CUDA, the kernel's memory policy, the engine's own processes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kboot.errors import ActionFailed
+from kboot.events import Event, Notice
+from kboot.facts.collect import collect
+from kboot.facts.types import Gap, Gpu, NodeFacts
+from kboot.host.paths import Paths
+from kboot.host.real import RealHost
+from kboot.inquiry import Inquiry, Patient, allowed_nodes, changed_variables, free_gpus, inquire, read_workers
+
+PATIENT = Patient(cuda_s=20, headers_s=20, measures=False)
+
+
+def quiet(_: Event) -> None:
+    """Emit to nobody."""
+
+
+def paths_in(folder: Path) -> Paths:
+    """Return folders of kboot that do not exist."""
+    return Paths(folder / "state", folder / "run", folder / "etc")
+
+
+def facts_here(tmp_path: Path, **changes: Any) -> NodeFacts:
+    """Return this machine's facts, changed."""
+    return replace(collect(RealHost(), paths_in(tmp_path)), **changes)
+
+
+def test_a_child_that_fails_leaves_a_gap_and_a_word(tmp_path: Path) -> None:
+    """What could not be asked is a Gap with its reason, so that the check says unknown."""
+    said: list[Event] = []
+    inquiry = Inquiry(RealHost(), paths_in(tmp_path), frozenset(), said.append)
+
+    def question() -> str:
+        raise ActionFailed("not-allowed", "this may not be read")
+
+    assert inquiry.ask("workers", "/proc", question, 20) is None
+    assert [Gap("asked.workers", "/proc", "this may not be read")] == inquiry.gaps
+    assert ["probe.failed"] == [e.event for e in said if isinstance(e, Notice)]
+
+
+def test_only_what_a_check_needs_is_asked(tmp_path: Path) -> None:
+    """With no check that needs it, nothing is asked, and nothing is a gap."""
+    facts = facts_here(tmp_path, gaps=())
+    found = inquire(Inquiry(RealHost(), paths_in(tmp_path), frozenset(), quiet), facts, None, None, PATIENT)
+
+    assert (facts.asked, ()) == (found.asked, found.gaps)
+
+
+def test_the_memory_policy_is_tried_in_a_child(tmp_path: Path) -> None:
+    """The answer is "" or the kernel's reason; this process keeps its own policy."""
+    facts = facts_here(tmp_path)
+    two = tuple(replace(facts.numa[0], number=n, memory_total_bytes=1 << 30) for n in (0, 63)) if facts.numa else ()
+    before = Path("/proc/self/numa_maps").read_text() if Path("/proc/self/numa_maps").exists() else ""
+    inquiry = Inquiry(RealHost(), paths_in(tmp_path), frozenset({"numa.mempolicy_allowed"}), quiet)
+    found = inquire(inquiry, replace(facts, numa=two), None, None, PATIENT).asked
+
+    assert (found.memory_policy is not None) == bool(two)
+    assert ("prefer" in before) == ("prefer" in (Path("/proc/self/numa_maps").read_text() if before else ""))
+
+
+def test_allowed_nodes_are_those_of_the_cpuset() -> None:
+    """A list of the kernel; nothing where it does not say."""
+    assert frozenset({0, 1, 4}) == allowed_nodes("Name:\tx\nMems_allowed_list:\t0-1,4\n")
+    assert frozenset() == allowed_nodes("Name:\tx\n") == allowed_nodes("Mems_allowed_list:\tall\n")
+
+
+def test_a_gpu_that_works_for_somebody_is_not_touched(tmp_path: Path) -> None:
+    """Memory is taken only of GPUs without processes, and never of one whose address is not known."""
+    gpu = Gpu(0, "NVIDIA H200", "GPU-0", "0000:01:00.0", 1, 0, (9, 0), 0, None, False, False, ())
+    gpus = (gpu, replace(gpu, index=1, bus_id="0000:02:00.0", processes=(7,)), replace(gpu, index=2, bus_id=""))
+    facts = facts_here(tmp_path)
+
+    assert (gpu,) == free_gpus(replace(facts, gpu=replace(facts.gpu, gpus=gpus)))
+
+
+def test_variables_that_set_threads_are_compared_with_the_plan() -> None:
+    """Those that differ, with both values; an environment that could not be read says nothing."""
+    planned = {"OMP_NUM_THREADS": "7", "MKL_NUM_THREADS": "7", "HF_TOKEN": "secret"}
+
+    assert {"OMP_NUM_THREADS": ("7", "224"), "MKL_NUM_THREADS": ("7", "")} == changed_variables(
+        planned, ("OMP_NUM_THREADS=224", "PATH=/bin")
+    )
+    assert {} == changed_variables(planned, ())
+
+
+def test_a_node_that_kboot_has_not_prepared_has_no_workers(tmp_path: Path) -> None:
+    """Without a record there is nothing to compare, and nothing is written."""
+    assert () == read_workers(RealHost(), paths_in(tmp_path))
+    assert [] == os.listdir(tmp_path)
