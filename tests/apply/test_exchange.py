@@ -7,8 +7,10 @@ from random import Random
 
 import pytest
 
-from fakes.fleet import bytes_asked, fetch_together, fleet
-from fakes.hub import FakeHub
+from fakes.fleet import Node, bytes_asked, fetch_together, fleet
+from fakes.hub import FakeHub, Status
+from kboot.events import Notice
+from kboot.sources.fleet_auth import FleetKey
 
 MIB = 1 << 20
 FILES = {f"model-{n}.safetensors": Random(n).randbytes(6 * MIB + n) for n in range(4)} | {"config.json": b"{}"}
@@ -24,3 +26,126 @@ def test_a_fleet_asks_its_origin_once(tmp_path: Path, count: int) -> None:
         assert all(FILES == {path: got.blob(path) for path in FILES} for got in fetched)
         assert hub.bytes_of_files == bytes_asked(hub)
         assert all([] == got.leftovers() for got in fetched)
+
+
+def test_a_node_that_comes_late_asks_the_origin_for_nothing(tmp_path: Path) -> None:
+    """The others have everything: the newcomer finds it there, its own pieces as well."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 3) as nodes:
+        early = [nodes[0], nodes[1]]
+        for node in early:
+            node.begin(hub.url, FILES, [other for other in nodes if other is not node])
+        assert [[], []] == [node.end().errors for node in early]
+        hub.requests.clear()
+        nodes[2].begin(hub.url, FILES, early)
+        late = nodes[2].end()
+
+        assert FILES == {path: late.blob(path) for path in FILES}
+        assert 0 == bytes_asked(hub)
+        assert all("hub" not in outcome.source for outcome in late.outcomes)
+
+
+def test_a_node_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
+    """Its pieces are shared by the others, once nothing else is left to do."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 3) as nodes:
+        nodes[2].server.close()
+        for node in nodes[:2]:
+            node.begin(hub.url, FILES, [other for other in nodes if other is not node])
+        fetched = [node.end() for node in nodes[:2]]
+
+        assert [[], []] == [got.errors for got in fetched]
+        assert hub.bytes_of_files == bytes_asked(hub)
+
+
+def test_a_node_alone_is_as_without_a_fleet(tmp_path: Path) -> None:
+    """Nobody of the fleet answers: everything comes from the origin."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 2) as nodes:
+        nodes[1].server.close()
+        nodes[0].begin(hub.url, FILES, [nodes[1]])
+
+        assert [] == nodes[0].end().errors
+        assert hub.bytes_of_files == bytes_asked(hub)
+
+
+def test_a_node_with_another_key_is_named_and_not_counted_on(tmp_path: Path) -> None:
+    """Neither gets anything from the other, and both say why."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 1) as (one,):
+        other = Node("n1", tmp_path / "foreign", FleetKey(b"another secret, which is 32 long"))
+        fetched = fetch_together([one, other], hub.url, FILES)
+        other.server.close()
+
+        assert [[], []] == [got.errors for got in fetched]
+        assert all("peer.lost" in got.notices for got in fetched)
+        assert all("peer.turned_away" in got.notices for got in fetched)
+        assert 2 * hub.bytes_of_files == bytes_asked(hub)
+
+
+def test_a_node_that_gives_wrong_bytes_is_found_and_named(tmp_path: Path) -> None:
+    """Nobody keeps a wrong byte: what it gave of one file is compared with the origin, then it is asked no more."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 4) as nodes:
+        nodes[1].lies = True
+        fetched = fetch_together(nodes, hub.url, FILES)
+        honest = [got for number, got in enumerate(fetched) if number != 1]
+
+        assert [[]] * 4 == [got.errors for got in fetched]
+        assert all(FILES == {path: got.blob(path) for path in FILES} for got in fetched)
+        said = [[e.text for e in got.events if isinstance(e, Notice) and e.event == "peer.dropped"] for got in honest]
+        assert [1, 1, 1] == [len(texts) for texts in said]
+        assert all(texts[0].startswith("peer n1 delivered wrong bytes of model-") for texts in said)
+        # One whole copy; the liar's quarter once more for the fleet; and for each, one file compared with the origin.
+        assert hub.bytes_of_files * 5 // 4 + 3 * (6 * MIB + 4) + 4 * MIB >= bytes_asked(hub)
+
+
+def test_a_file_that_the_origin_has_wrong_is_nobody_elses_fault(tmp_path: Path) -> None:
+    """It fails as it does without a fleet, and no node is named."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 2) as nodes:
+        right = FILES["model-1.safetensors"]
+        hub.files["model-1.safetensors"] = b"x" + right[1:]
+        fetched = fetch_together(nodes, hub.url, FILES)
+
+        assert [["shard-hash-mismatch"]] * 2 == [got.errors for got in fetched]
+        assert [] == [
+            e.text for got in fetched for e in got.events if isinstance(e, Notice) and e.event == "peer.dropped"
+        ]
+
+
+def test_an_origin_that_refuses_is_not_needed_once_the_fleet_has_it(tmp_path: Path) -> None:
+    """What one node has, all get; without anybody who has it, the origin's refusal is the error."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 3) as nodes:
+        nodes[0].begin(hub.url, FILES, nodes[1:])
+        assert [] == nodes[0].end().errors
+        hub.every_file = Status(503)
+        for node in nodes[1:]:
+            node.begin(hub.url, FILES, [other for other in nodes if other is not node])
+
+        assert [[], []] == [node.end().errors for node in nodes[1:]]
+
+
+def test_an_origin_that_refuses_everybody_is_the_error(tmp_path: Path) -> None:
+    """Nobody waits for bytes that nobody has."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 2) as nodes:
+        nodes[1].server.close()
+        hub.every_file = Status(403)
+        nodes[0].begin(hub.url, FILES, [nodes[1]])
+
+        assert len(FILES) == len(nodes[0].end().errors)
+
+
+def test_pieces_of_an_earlier_run_are_given_out(tmp_path: Path) -> None:
+    """A node that was stopped half way gives what it has, and the origin is not asked for that again."""
+    with FakeHub(FILES, rate_bytes_s=2 * MIB) as hub, fleet(tmp_path, 2) as nodes:
+        first = nodes[0]
+        first.begin(hub.url, FILES, [])
+        while not first.has_bytes(4 * MIB):
+            assert not first.stop.wait(0.05)
+        first.stop.set()
+        got = first.end()
+        kept = sum(len(got.blob(path) or b"") or got.kept_bytes(path) for path in FILES)
+        hub.requests.clear()
+        hub.rate_bytes_s = 0
+        first.stop.clear()
+        fetched = fetch_together(nodes, hub.url, FILES)
+
+        assert [[], []] == [got.errors for got in fetched]
+        assert 4 * MIB <= kept
+        # A piece that was cut short is fetched whole by the other node.
+        assert hub.bytes_of_files - kept + 8 * MIB >= bytes_asked(hub)

@@ -18,7 +18,8 @@ from kboot.apply.fetch import fetch_files
 from kboot.apply.peer_board import Board
 from kboot.apply.peer_server import PeerServer
 from kboot.checkpoint import Listing
-from kboot.events import Event
+from kboot.events import Event, FileProgress
+from kboot.host.range_server import Part
 from kboot.plan.types import FetchFile
 from kboot.profile.types import FetchAsk
 from kboot.report.types import Outcome
@@ -29,9 +30,23 @@ from kboot.store.store import Store
 DEADLINE_S = 90.0
 
 
+class LyingBoard(Board):
+    """Gives every part from another file than the right one."""
+
+    def part(self, blob_id: str, start: int, end: int) -> tuple[Part, int] | None:
+        found = super().part(blob_id, start, end)
+        if found is None:
+            return None
+        part, size_bytes = found
+        lie = self._store.paths.state / f"lie-{blob_id}"
+        if not lie.exists():
+            lie.write_bytes(b"\1" * size_bytes)
+        return Part((lie,), part.start, part.end), size_bytes
+
+
 @dataclass
 class Node:
-    """One node. server: answers from the beginning, as a node's does."""
+    """One node. server: answers from the beginning, as a node's does. lies: every file it gives has a wrong byte."""
 
     name: str
     folder: Path
@@ -39,6 +54,7 @@ class Node:
     events: list[Event] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
     outcomes: tuple[Outcome, ...] = ()
+    lies: bool = False
 
     def __post_init__(self) -> None:
         self.store = Store(paths_in(self.folder))
@@ -48,7 +64,7 @@ class Node:
     def begin(self, hub: str, files: Mapping[str, bytes], others: Sequence[Node], ask: FetchAsk = ASK) -> None:
         """Begin to fetch, in a thread."""
         self.listing: Listing = listing_of(files)
-        board = Board(self.listing, self.store)
+        board = LyingBoard(self.listing, self.store) if self.lies else Board(self.listing, self.store)
         self.server.offer(board)
         peers = {n.name: Peer(n.name, "127.0.0.1", n.server.port, self.key, 10.0) for n in others}
         exchange = Exchange(self.name, peers, board, self.events.append)
@@ -60,6 +76,11 @@ class Node:
         sources = sources_of(hub, ask=ask)
         tell = self.events.append
         self.outcomes = fetch_files(actions, self.listing, sources, self.store, ask, tell, self.stop, 2, exchange)
+
+    def has_bytes(self, size_bytes: int) -> bool:
+        """Return whether so much has arrived."""
+        progress = {e.path: e.done_bytes for e in self.events if isinstance(e, FileProgress)}
+        return sum(progress.values()) >= size_bytes
 
     def end(self) -> Fetched:
         """Wait for the fetch."""

@@ -14,7 +14,7 @@ from kboot.plan.exchange import ORIGIN, Want, choose
 from kboot.plan.ownership import Pieces, range_of, touched
 from kboot.sources.peers import Peer
 from kboot.store.partial import Partial
-from kboot.store.ranges import Ranges, add, gaps
+from kboot.store.ranges import Ranges, add, gaps, subtract
 
 _ORPHAN_S = 30.0
 """A file that the origin refuses is waited for so long while no other node gets anything new."""
@@ -66,6 +66,8 @@ class Exchange:
 
     def pick(self, jobs: Sequence[Job]) -> Chosen | None:
         """Return what a stream is to receive next; the claim of it is told to began()."""
+        if not self._view.is_known:
+            return None
         with self._lock:
             for job in jobs:
                 if job in self._alone and job.free and job not in self._refused:
@@ -131,6 +133,13 @@ class Exchange:
     def proven(self, job: Job) -> None:
         """Give out a whole file."""
         self.board.proven(job.action.file.blob_id)
+
+    def thrown_away(self, job: Job, start: int, end: int) -> None:
+        """Give out a range no more: it was wrong, and its bytes go."""
+        self.board.withdraw(job.action.file.blob_id, start, end)
+        with self._lock:
+            given = self._given.get(job, {})
+            self._given[job] = {name: subtract(ranges, start, end) for name, ranges in given.items()}
 
     # -- wrong bytes
 

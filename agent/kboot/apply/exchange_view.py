@@ -19,11 +19,13 @@ from kboot.sources.peers import Peer, have_target
 _POLL_S = 0.2
 _POLL_FOR_EACH_S = 0.02  # more nodes are asked less often: each answers all the others
 _LOST_S = 3.0  # without an answer for so long, a node's pieces are for the others
+_FIRST_S = 5.0  # for so long at most nothing is asked of the origin before every node was asked once
 _LATE_S = 3.0  # a node that was never seen is waited for at least so long
 _STALLED_S = 15.0  # a node that answers, but got nothing new for so long, is not relied on
 _SLOW_S = 5.0  # what would take a node longer than this is helped with
 _KNOWN_S = 2.0
 _FAILURES = 5
+_FAILURE_S = 1.0
 _AVOID_S = 10.0
 _AVOIDED = 1000  # streams that a node is taken to have more while it is avoided
 _JITTER_S = 2.0
@@ -41,6 +43,7 @@ class _Seen:
     """
 
     peer: Peer
+    asked: bool = False
     answered_s: float | None = None
     missed_since_s: float | None = None
     gained_s: float = 0.0
@@ -49,6 +52,7 @@ class _Seen:
     fetching: dict[str, Pieces] = field(default_factory=dict)
     busy: int = 0
     failures: int = 0
+    failed_s: float = 0.0
     avoid_until_s: float = 0.0
     dropped: bool = False
     told: bool = False
@@ -115,6 +119,11 @@ class View:
             )
             return self._with_slow(fleet, now)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether every node was asked once, so that it is known what must not be asked of the origin."""
+        return all(seen.asked for seen in self._seen.values()) or monotonic_s() - self._began_s >= _FIRST_S
+
     def peer(self, name: str) -> Peer:
         """Return a node as a source."""
         return self._seen[name].peer
@@ -151,8 +160,10 @@ class View:
         """Take in that a node did not give what it has: it is asked last for a while, and not at all after a few."""
         with self._lock:
             seen = self._seen[name]
-            seen.failures += 1
-            seen.avoid_until_s = monotonic_s() + _AVOID_S
+            now = monotonic_s()
+            if now - seen.failed_s >= _FAILURE_S:  # streams that fail together count once
+                seen.failures, seen.failed_s = seen.failures + 1, now
+            seen.avoid_until_s = now + _AVOID_S
             seen.have.pop(blob_id, None)  # until it says again that it has it
             give_up = seen.failures >= _FAILURES
         if give_up:
@@ -187,6 +198,7 @@ class View:
                 news = self._heard(seen, seen.peer.ask(target), limit)
             except SourceError as exc:
                 news = self._missed(seen, exc)
+            news, seen.asked = news or not seen.asked, True
             if news:
                 wake()
             self._ended.wait(pause_s * (0.75 + random.random() / 2))

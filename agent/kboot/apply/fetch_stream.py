@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kboot.apply.exchange import Exchange
 from kboot.apply.fetch_desk import Desk, wrong_twice
-from kboot.apply.fetch_pace import Speeds, Watch
+from kboot.apply.fetch_pace import Speeds, Watch, buffer_bytes
 from kboot.apply.fetch_shared import LOOK_S, SILENT_S, Shared
 from kboot.apply.fetch_transport import HfTransfer
 from kboot.apply.fetch_work import Claim, Job, Pool
@@ -16,11 +16,11 @@ from kboot.checkpoint import Listing
 from kboot.errors import KbootError, SourceError, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
+from kboot.host.pagecache import new_buffer
 from kboot.sources.types import Source
 from kboot.store.partial import Partial, PartialInUse
 from kboot.store.verifier import WrongRange
 
-BUFFER_BYTES = 1 << 20
 _PROGRESS_S = 0.25
 _WORTH_BYTES = 8 << 20  # a try that brought less than this, and not the end either, counts as failed
 _SHORTEST_BYTES = 64 << 10  # an answer that ends properly, but after less than this, is trouble
@@ -69,7 +69,7 @@ class Stream:
         """Work until the pool has nothing more. number: of this stream, from 0; the last ones rest when few will do."""
         while (work := self._pool.take(number)) is not None:
             if not self._buffer:
-                self._buffer = memoryview(bytearray(BUFFER_BYTES))
+                self._buffer = new_buffer(buffer_bytes(number))
             if isinstance(work, Job):
                 self._open(work)
             else:
@@ -281,6 +281,8 @@ class Stream:
             job.reused_bytes = max(0, job.reused_bytes - (wrong.end - wrong.start))
         elif len(job.used) == 1:
             self._desk.wrong_bytes(job, *job.used)
+        if self._exchange is not None:
+            self._exchange.thrown_away(job, wrong.start, wrong.end)
         job.mended[wrong.start] = ""
         text = f"{wrong.message}; they are fetched again"
         self._emit(FileTrouble("fetch", path, wrong.code, text, final=False))
@@ -295,6 +297,8 @@ class Stream:
         job.rounds += 0 if reused else 1
         if len(job.used) == 1 and not reused:
             self._desk.wrong_bytes(job, *job.used)
+        if self._exchange is not None:
+            self._exchange.thrown_away(job, 0, job.action.file.size_bytes)
         try:
             partial.restart()
         except KbootError as exc:
