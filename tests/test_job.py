@@ -10,9 +10,10 @@ import pytest
 
 from booting import AskedHost, Node, profile
 from cli.cli_run import hub
-from kboot.errors import DoesNotFit
+from kboot.errors import DoesNotFit, FactMissing
 from kboot.host.types import DiskSpace
 from kboot.job import BootOptions, job_of
+from kboot.profile.types import FleetAsk, LayoutAsk, Profile
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +66,44 @@ def test_a_disk_that_is_too_small_is_refused_before_the_first_byte(node: Node, o
 
     assert "disk-too-small" == caught.value.code
     assert not list(node.paths.hub.rglob("*.safetensors"))
+
+
+PEERS = ("127.0.0.1:7001", "127.0.0.1:7002", "127.0.0.1:7003", "127.0.0.1:7004")
+
+
+def of_two_nodes(*peers: str, port: int = 7002) -> Profile:
+    """A layout of two nodes whose command line shows its rank and head."""
+    layout = LayoutAsk(
+        name="pair",
+        gpu="none",
+        gpus_per_node=0,
+        nodes=2,
+        engine="command",
+        command=("/bin/echo", "{node_rank}", "{head}"),
+    )
+    fleet = FleetAsk(discovery="static", peers=peers, port=port, key_file="/nonexistent") if peers else FleetAsk()
+    return profile(layout=(layout,), fleet=fleet)
+
+
+@pytest.mark.parametrize(
+    ("peers", "port", "options", "place"),
+    [
+        (PEERS[:2], 7002, {}, ("1", "127.0.0.1")),
+        (PEERS, 7003, {}, ("0", "127.0.0.1")),
+        (PEERS[:2], 7002, {"node_rank": 0, "head_address": "head"}, ("0", "head")),
+        ((), 7002, {}, ("0", "127.0.0.1")),
+    ],
+)
+def test_rank_and_head_come_from_the_fleet(
+    node: Node, peers: tuple[str, ...], port: int, options: dict[str, object], place: tuple[str, str]
+) -> None:
+    """Without options; those that an operator gives win, and a node without a fleet is the first of one."""
+    assert place == node.plan(of_two_nodes(*peers, port=port), **options).launch.argv[1:]
+
+
+def test_a_plan_for_a_fleet_that_lacks_nodes_is_refused(node: Node) -> None:
+    """Two nodes are wanted, one is listed."""
+    with pytest.raises(FactMissing) as caught:
+        node.plan(of_two_nodes(PEERS[1]))
+
+    assert "fleet-incomplete" == caught.value.code

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kboot import __version__
+from kboot.apply.fleet_find import whole_fleet
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
 from kboot.apply.license import status as license_status
@@ -23,7 +24,7 @@ from kboot.errors import ExitStatus, KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.facts.caches import with_scan
 from kboot.facts.checkpoint import checkpoint_facts, listing_with_residency, read_checkpoint
-from kboot.facts.collect import collect
+from kboot.facts.collect import collect, find_fleet
 from kboot.facts.engine import collect_engine
 from kboot.facts.memory import collect_memory
 from kboot.facts.os import collect_os
@@ -35,11 +36,12 @@ from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes
 from kboot.plan.fit_node import disk_does_not_fit, first_that_fits, fit_disk
+from kboot.plan.group import Group, group_of
 from kboot.plan.layout import matching_layouts, of_nodes
 from kboot.plan.make import PlanAsk, choose, choose_phases, make_plan, with_handoff
 from kboot.plan.types import Phase, PhaseName, Plan, WriteHandoff
 from kboot.profile.load import load_node_classes
-from kboot.profile.types import LayoutAsk, Profile
+from kboot.profile.types import FleetAsk, LayoutAsk, Profile
 from kboot.report.claim import verify_claim
 from kboot.report.types import Outcome, RunKind
 from kboot.sources import open_sources
@@ -57,7 +59,8 @@ class BootOptions:
     serve: start the engine and wait until it answers. exit_when_ready: stop it again then (a smoke test).
     standby: with serve: start it only when `kboot live` is said.
     offline: ask no source. only, skip: phases. gpu: plan for this class in place of the node's.
-    nodes: only a layout of so many. node_rank, head_address: this node's place in it, and where node 0 is.
+    nodes: only a layout of so many. node_rank, head_address: this node's place in it, and where node 0 is;
+    None = as the fleet has it, else the first of one.
     token_file: Hub token of the node's configuration; empty = the environment's.
     """
 
@@ -69,8 +72,8 @@ class BootOptions:
     only: frozenset[PhaseName] = frozenset()
     gpu: str | None = None
     nodes: int | None = None
-    node_rank: int = 0
-    head_address: str = "127.0.0.1"
+    node_rank: int | None = None
+    head_address: str | None = None
     token_file: str = ""
 
     @property
@@ -93,6 +96,7 @@ class Prepared:
     plan: Plan
     store: Store
     sources: tuple[Source, ...]
+    group: Group
 
 
 def prepare(
@@ -110,11 +114,12 @@ def prepare(
         store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit, stop)
         facts = reading.result()
     classes = load_node_classes(paths)
-    layouts = of_nodes(matching_layouts(profile, facts, classes, options.gpu), options.nodes, options.node_rank)
+    layouts = of_nodes(matching_layouts(profile, facts, classes, options.gpu), options.nodes, options.node_rank or 0)
     with interrupted_by(stop, sources):
         model, unread = model_for(layouts, checkpoint.listing, store, sources)
     layout, passed_over = first_that_fits(facts, layouts, checkpoint, classes, model)
     facts = _with_engine(facts, layout, host)
+    group = _group(facts, profile.fleet, layout, options, host, emit, stop)
     engine = engine_named(layout.engine)
     facts = with_scan(facts, host, paths, engine.cache_key(facts, profile, layout, checkpoint.listing.commit).name)
     ask = PlanAsk(
@@ -123,8 +128,8 @@ def prepare(
         bytecode_root=str(paths.bytecode),
         may_tune=host.live and host.uid() == 0,
         serve=options.serve,
-        node_rank=options.node_rank,
-        head_address=options.head_address,
+        node_rank=group.rank,
+        head_address=group.head,
         inherited=host.environ(),
         classes=classes,
     )
@@ -135,7 +140,23 @@ def prepare(
     terms = license_status(profile, paths, None)
     if not terms.passes:
         plan = replace(plan, warnings=(*plan.warnings, f"boot will refuse: {terms.why}"))
-    return Prepared(facts, checkpoint, plan, store, sources)
+    return Prepared(facts, checkpoint, plan, store, sources, group)
+
+
+def _group(
+    facts: NodeFacts,
+    ask: FleetAsk,
+    layout: LayoutAsk,
+    options: BootOptions,
+    host: Host,
+    emit: Emit,
+    stop: threading.Event | None,
+) -> Group:
+    """Return the nodes that serve with this one; only a boot waits for those that are not there yet."""
+    fleet = facts.fleet
+    if stop is not None and options.node_rank is None:
+        fleet = whole_fleet(lambda: find_fleet(host, ask), ask, fleet, layout.nodes, emit, stop)
+    return group_of(fleet, layout.nodes, options.node_rank, options.head_address)
 
 
 def _read_facts(profile: Profile, host: Host, paths: Paths) -> NodeFacts:

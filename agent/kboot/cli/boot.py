@@ -46,8 +46,13 @@ PHASE_NAMES = ("tune", "cache", "fetch", "verify", "publish", "warm", "handoff",
     multiple=True,
     help="Do this phase only; may be repeated.",
 )
-@click.option("--node-rank", type=click.IntRange(0), default=0, metavar="N", help="This node's place in the layout.")
-@click.option("--head-address", default="127.0.0.1", metavar="HOST", help="Where node 0 of the layout is.")
+@click.option(
+    "--node-rank",
+    type=click.IntRange(0),
+    metavar="N",
+    help="This node's place in the layout; without it as [fleet] has it, else 0.",
+)
+@click.option("--head-address", metavar="HOST", help="Where node 0 of the layout is; without it as [fleet] has it.")
 @profile_options
 @common_options
 def command(
@@ -60,8 +65,8 @@ def command(
     offline: bool,
     skip: tuple[PhaseName, ...],
     only: tuple[PhaseName, ...],
-    node_rank: int,
-    head_address: str,
+    node_rank: int | None,
+    head_address: str | None,
 ) -> None:
     """Tune this node, fetch, verify and warm the checkpoint, and write the hand-off record."""
     if exit_when_ready and not serve:

@@ -50,9 +50,13 @@ PLAN_STATUSES = (
 @click.option("--gpu", metavar="CLASS", help="Plan for this class of GPU, e.g. B300, in place of the node's.")
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="Only a layout of so many nodes.")
 @click.option(
-    "--node-rank", "--rank", type=click.IntRange(0), default=0, metavar="N", help="This node's place in the layout."
+    "--node-rank",
+    "--rank",
+    type=click.IntRange(0),
+    metavar="N",
+    help="This node's place in the layout; without it as [fleet] has it, else 0.",
 )
-@click.option("--head-address", default="127.0.0.1", metavar="HOST", help="Where node 0 of the layout is.")
+@click.option("--head-address", metavar="HOST", help="Where node 0 of the layout is; without it as [fleet] has it.")
 @profile_options
 @common_options
 def command(
@@ -62,8 +66,8 @@ def command(
     offline: bool,
     gpu: str | None,
     nodes: int | None,
-    node_rank: int,
-    head_address: str,
+    node_rank: int | None,
+    head_address: str | None,
 ) -> None:
     """Show what boot would do on this node, each change with its reason; changes nothing."""
     from kboot.job import BootOptions

@@ -105,6 +105,13 @@ def collect(
     )
 
 
+def find_fleet(host: Host, ask: FleetAsk) -> FleetFacts:
+    """Return the fleet as it is seen now."""
+    from kboot.facts.fleet import collect_fleet
+
+    return collect_fleet(host, ask)[0]
+
+
 def _fleet(host: Host, paths: Paths, ask: FleetAsk | None) -> tuple[FleetFacts, tuple[Gap, ...]]:
     """Look for the other nodes if that is asked, and read what they stated when they met last, if they ever did."""
     met = host.exists(host.machine_path(paths.fleet))
