@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
+from kboot.checks.launching import cache_key
 from kboot.checks.types import STATUSES, Check, Finding, Mode, Status
 from kboot.errors import ExitStatus, UsageError
 from kboot.events import Emit, PhaseFinished, PhaseStarted
@@ -20,8 +21,9 @@ from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.inquiry import Inquiry, Patient, inquire
 from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_rates
-from kboot.profile.types import Profile
+from kboot.profile.types import NodeConfig, Profile
 from kboot.report.evidence import evidence
+from kboot.survey import DEPTHS, Surveyor
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,13 @@ def run_doctor(
     emit: Emit,
     budget: Budget | None = None,
     skip: Sequence[str] = (),
+    config: NodeConfig | None = None,
 ) -> DoctorReport:
     """Ask every check of a mode and return the answers; changes nothing and makes no network request.
 
     only, skip: check ids, or patterns of them ("gpu.*"); empty = all, none. budget: None = the mode's. What cannot be
-    read in time makes checks answer unknown, so the run ends within its budget on a node in any state.
+    read in time makes checks answer unknown, so the run ends within its budget on a node in any state. config: of the
+    node; None = all defaults.
 
     Raises:
         UsageError: `only` or `skip` names no check of this mode.
@@ -91,6 +95,8 @@ def run_doctor(
         inquiry = Inquiry(host, paths, frozenset(check.id for check in checks), emit)
         patient = Patient(budget.cuda_s, budget.checkpoint_s, measures=mode in ("full", "deep"))
         known = inquire(inquiry, known, profile, checkpoint, patient)
+        surveyor = Surveyor(host, paths, profile, config or NodeConfig(), DEPTHS[mode], emit)
+        known = surveyor.survey(known, checkpoint, _key_name(known, profile, checkpoint))
         if host.live and budget.measure_s and checkpoint is not None and any(c.id == "disk.rate" for c in checks):
             known = probe_rates(paths, known, checkpoint, budget, emit)
         answers = tuple(Answer(check, _ask(check, known, profile, checkpoint)) for check in checks)
@@ -108,6 +114,12 @@ def run_doctor(
 
 
 _WORD = {ExitStatus.DONE: "done", ExitStatus.DEGRADED: "degraded", ExitStatus.DOCTOR_FAILED: "failed"}
+
+
+def _key_name(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> str:
+    """Return the name of the kernel cache that a boot would use; "" where that is not known."""
+    key = cache_key(facts, profile, checkpoint)
+    return "" if isinstance(key, str) else key.name
 
 
 def select_checks(mode: Mode, only: Sequence[str], skip: Sequence[str] = ()) -> tuple[Check, ...]:

@@ -124,7 +124,7 @@ def probe_rates(paths: Paths, facts: NodeFacts, checkpoint: CheckpointFacts, bud
     except (KbootError, OSError) as exc:
         emit(Notice("probe.failed", f"the disks' rate could not be measured: {exc}"))
         return replace(facts, gaps=(*facts.gaps, Gap("measured.disk", str(paths.hub), str(exc))))
-    return replace(facts, measured=measured)
+    return replace(facts, measured=replace(facts.measured, disk=measured.disk, mapped=measured.mapped))
 
 
 _SAMPLED_FILES = 32

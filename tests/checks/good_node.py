@@ -6,11 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
+from kboot.engines import engine
 from kboot.facts.asked_types import AskedFacts, LiveWorker, WeightShare
 from kboot.facts.fleet_types import FleetFacts, FleetNode, NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
+from kboot.facts.kept_types import (
+    IndexFacts,
+    KeptFacts,
+    PastBoot,
+    ReclaimFacts,
+    SelfFacts,
+    SmallFile,
+    TermsFacts,
+)
 from kboot.facts.link_types import Bridge, CudaDevice, CudaFacts, Imex, LinkFacts
-from kboot.facts.measured_types import MeasuredFacts, ReadSample
+from kboot.facts.measured_types import FirstReads, MeasuredFacts, ReadSample, RotSample
 from kboot.facts.system_types import IdleState, SystemFacts
 from kboot.facts.types import (
     CacheFacts,
@@ -30,6 +40,8 @@ from kboot.facts.types import (
     RdmaPort,
     TuneFacts,
 )
+from kboot.facts.upkeep_types import CdiSpec, Discard, DiskHealth, PortState, Services, UnitState, UpkeepFacts
+from kboot.host.kernel_clock import KernelClock
 from kboot.profile.types import (
     CheckpointAsk,
     LayoutAsk,
@@ -92,6 +104,47 @@ PATHS = {
     },
 }
 """One switch for each GPU and its network card."""
+BOOTS = tuple(
+    PastBoot(
+        boot_id=f"b00t-{n}",
+        profile="model",
+        started_unix_s=NOW_S - 86400 * (n + 1),
+        status="done",
+        ready_s=300.0 + n,
+        seconds={"kboot: fetch": 0.5, "engine: load model": 120.0 + n},
+        changed={"commit": "c0ffee", "cache key": "h200-580"},
+    )
+    for n in range(8)
+)
+UPKEEP = UpkeepFacts(
+    smart_tool="smartctl",
+    disks=(DiskHealth("nvme0n1", passed=True, media_errors=0, used_percent=3, spare_percent=100),),
+    discard=Discard(supported=True, mounted=False, timer=True),
+    clock=KernelClock(synchronised=True, error_s=0.004),
+    services=Services((), (UnitState("kboot.service", "active", "success", 0),)),
+    secure_boot=False,
+    lockdown="none",
+    nvidia_module=True,
+    cdi=(CdiSpec("/etc/cdi/nvidia.yaml", "580.95.05"),),
+    blocked=(),
+    environ=(),
+    env_files=(),
+    port=PortState(8000, listened=False),
+    readable=(),
+    identity=(),
+)
+KEPT = KeptFacts(
+    index=IndexFacts(
+        "model.safetensors.index.json", tuple(f"model-{n:05d}-of-00096.safetensors" for n in range(1, 97))
+    ),
+    small=(SmallFile("config.json", "right"), SmallFile("tokenizer.json", "right")),
+    locks=(),
+    terms=TermsFacts(True, "accepted", "accepted by ops"),
+    boots=BOOTS,
+    newest_unix_s=NOW_S - 86400,
+    itself=SelfFacts("1.0.0", "1.0.0"),
+    reclaim=ReclaimFacts(("aws",)),
+)
 NODE = NodeFacts(
     collected_unix_s=NOW_S,
     os=OsFacts("node7", "Debian GNU/Linux 13", "6.12.0", "x86_64", "b00t", NOW_S - 60, None, 0),
@@ -165,7 +218,14 @@ NODE = NodeFacts(
         workers=tuple(LiveWorker(n, 4000 + n, 7, 212, 0) for n in range(8)),
         weights=WeightShare("8x-h200", "DP8+EP", 98 * GIB, 97 * GIB, 5 * GIB, 35 * GIB, serves=True),
     ),
-    measured=MeasuredFacts(ReadSample(30 * 10**9, 3.0, 8), ReadSample(64 << 20, 0.03, 1)),
+    measured=MeasuredFacts(
+        disk=ReadSample(30 * 10**9, 3.0, 8),
+        mapped=ReadSample(64 << 20, 0.03, 1),
+        hashing=ReadSample(40 * 10**9, 1.0, 32),
+        first_reads=FirstReads(24, 0.0002, 0.0002),
+        rot=RotSample(96, 96 * (16 << 20)),
+        folder=(),
+    ),
     nics=(Nic("eth0", "up", 100000, 9000, 0, "0000:81:00.0"),),
     rdma=tuple(
         RdmaPort(f"mlx5_{n}", 1, "ACTIVE", "LinkUp", 400.0, "InfiniBand", n // 4, f"0000:{n + 0x40:02x}:00.0")
@@ -183,6 +243,8 @@ NODE = NodeFacts(
         stated_unix_s=NOW_S - 300,
     ),
     programs={"gcc": "/usr/bin/gcc", "ninja": "/usr/bin/ninja", "nvcc": "/usr/local/cuda/bin/nvcc"},
+    upkeep=UPKEEP,
+    kept=KEPT,
 )
 PROFILE = Profile(
     name="model",
@@ -200,6 +262,8 @@ SHARDS = tuple(
     RemoteFile(f"model-{n:05d}-of-00096.safetensors", 8 * 10**9, f"{n:064x}", f"{n:064x}") for n in range(1, 97)
 )
 LISTING = Listing("org/model", "main", "c0ffee" + "0" * 34, SHARDS, (), "trees/c0ffee.json on disk")
+KEY = engine("vllm").cache_key(NODE, PROFILE, PROFILE.layout[0], LISTING.commit)
+NODE = replace(NODE, caches=CacheFacts({KEY.name: KEY.factors}, frozenset({KEY.name})))
 CHECKPOINT = CheckpointFacts(
     listing=LISTING,
     files=tuple(LocalFile(f, "verified", f.size_bytes, verified_unix_s=NOW_S - 3600) for f in SHARDS),

@@ -10,10 +10,12 @@ from importlib import import_module
 import pytest
 from good_node import (
     BLIND,
+    BOOTS,
     CHECKPOINT,
     CPU_PROFILE,
     GIB,
     GPUS,
+    KEY,
     NODE,
     PROFILE,
     cuda,
@@ -34,11 +36,25 @@ from kboot.checks.types import STATUSES, Check, Finding
 from kboot.facts.asked_types import LiveWorker
 from kboot.facts.fleet_types import NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
+from kboot.facts.kept_types import IndexFacts, LockFacts, ReclaimFacts, SmallFile, TermsFacts
 from kboot.facts.link_types import Bridge, Imex
-from kboot.facts.measured_types import ReadSample
+from kboot.facts.measured_types import FirstReads, ReadSample, RotSample
 from kboot.facts.system_types import IdleState
 from kboot.facts.types import CacheFacts, EngineFacts, Gap, NodeFacts
-from kboot.profile.types import OperatorAsk, Profile
+from kboot.facts.upkeep_types import (
+    Blocked,
+    CdiSpec,
+    Discard,
+    DiskHealth,
+    EnvLine,
+    EnvSetting,
+    PortState,
+    Readable,
+    Services,
+    UnitState,
+)
+from kboot.host.kernel_clock import KernelClock
+from kboot.profile.types import OperatorAsk, Profile, VerifyAsk
 
 EVERY_CHECK = pytest.mark.parametrize("check", CHECKS, ids=[c.id for c in CHECKS])
 ZERO = "00000000-0000-0000-0000-000000000000"
@@ -173,6 +189,74 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
         PROFILE,
         CHECKPOINT,
     ),
+    "disk.health": (node(upkeep={"disks": (DiskHealth("nvme0n1", passed=False),)}), PROFILE, CHECKPOINT),
+    "disk.mounted": (node(upkeep={"lost_mounts": ("/var/lib/kboot",)}), PROFILE, CHECKPOINT),
+    "disk.trim_cap": (
+        node(upkeep={"discard": Discard(True, False, False)}, mounts=(replace(NODE.mounts[0], free_bytes=1 << 38),)),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "disk.lazy_snapshot": (node(measured={"first_reads": FirstReads(24, 0.04, 0.001)}), PROFILE, CHECKPOINT),
+    "time.sync": (node(upkeep={"clock": KernelClock(False, 16.0)}), PROFILE, CHECKPOINT),
+    "time.mtime_skew": (node(measured={"folder": ("mtime: a file written now is 67 s ahead",)}), PROFILE, CHECKPOINT),
+    "cache.locking": (node(measured={"folder": ("flock: Function not implemented",)}), PROFILE, CHECKPOINT),
+    "cache.key_match": (
+        node(caches=CacheFacts({"old": {**KEY.factors, "driver": "570.86.15"}}, frozenset({"old"}))),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "ckpt.manifest": (node(kept={"index": IndexFacts("i.json", ("model-97.safetensors",))}), PROFILE, CHECKPOINT),
+    "ckpt.aux_files": (node(kept={"small": (SmallFile("config.json", "wrong", "sha256"),)}), PROFILE, CHECKPOINT),
+    "ckpt.bitrot": (node(measured={"rot": RotSample(96, 1 << 30, ("model-1.safetensors",))}), PROFILE, CHECKPOINT),
+    "ckpt.hash_rate": (
+        node(measured={"hashing": ReadSample(10**9, 1.0, 2)}),
+        replace(PROFILE, verify=VerifyAsk(mode="full")),
+        CHECKPOINT,
+    ),
+    "ckpt.license": (
+        node(kept={"terms": TermsFacts(False, "missing", "nobody accepted it on this node")}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "ckpt.stale_locks": (
+        node(kept={"locks": (LockFacts("/c/torch-extensions/x/lock", "baton", "dead", "", 60.0),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "engine.flags": (NODE, replace(PROFILE, layout=(replace(PROFILE.layout[0], args=("--no-such",)),)), CHECKPOINT),
+    "engine.port": (node(upkeep={"port": PortState(8000, True, (4711,))}), PROFILE, CHECKPOINT),
+    "env.files": (node(upkeep={"env_files": (EnvLine("/etc/kboot/env", 1, "", "export"),)}), PROFILE, CHECKPOINT),
+    "env.settings": (
+        node(upkeep={"environ": (EnvSetting("HF_HUB_ENABLE_HF_TRANSFER", "1", "this environment"),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "sec.token_perm": (node(upkeep={"readable": (Readable("token", "/root/t", "mode 0644"),)}), PROFILE, CHECKPOINT),
+    "sec.clear_text": (
+        node(upkeep={"environ": (EnvSetting("HF_ENDPOINT", "http://mirror.example", "/etc/kboot/env"),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "sec.machine_id_bake": (node(upkeep={"identity": ("/etc/machine-id",)}), PROFILE, CHECKPOINT),
+    "spot.notice": (node(kept={"reclaim": ReclaimFacts(("aws",), "terminate at 12:00")}), PROFILE, CHECKPOINT),
+    "sys.failed_units": (node(upkeep={"services": Services(("nvidia-fabricmanager.service",))}), PROFILE, CHECKPOINT),
+    "sys.secureboot": (node(upkeep={"nvidia_module": False, "secure_boot": True}), PROFILE, CHECKPOINT),
+    "sys.container_toolkit": (
+        node(upkeep={"cdi": (CdiSpec("/etc/cdi/nvidia.yaml", "570.86.15"),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "sys.dstate": (node(upkeep={"blocked": (Blocked(71, "cat", 5.0, "nfs_wait"),)}), PROFILE, CHECKPOINT),
+    "agent.self": (
+        node(upkeep={"services": Services((), (UnitState("kboot.service", "failed", "watchdog", 1),))}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "boot.regression": (
+        node(kept={"boots": (replace(BOOTS[0], seconds={"engine: load model": 900.0}), *BOOTS[1:])}),
+        PROFILE,
+        CHECKPOINT,
+    ),
     "facts.gaps": (replace(NODE, gaps=(Gap("os.boot_id", "/proc", "gone"),)), PROFILE, CHECKPOINT),
 }
 OFF_THE_BUS = node(gpu=NO_GPU)
@@ -262,4 +346,4 @@ def test_a_host_that_bakes_images_is_not_asked_about_gpus() -> None:
     """In bake mode nobody asks about GPUs, CPUs or NUMA nodes: those that will serve are others."""
     in_bake = {c.id.split(".")[0] for c in CHECKS if "bake" in c.modes}
 
-    assert {"ckpt", "cache", "disk", "engine", "facts", "fit", "limits"} == in_bake
+    assert {"agent", "ckpt", "cache", "disk", "engine", "env", "facts", "fit", "limits", "sec", "time"} == in_bake

@@ -9,9 +9,11 @@ from typing import Literal
 from kboot.facts.asked_types import AskedFacts
 from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.health_types import HealthFacts
+from kboot.facts.kept_types import KeptFacts
 from kboot.facts.link_types import LinkFacts
 from kboot.facts.measured_types import MeasuredFacts
 from kboot.facts.system_types import SystemFacts
+from kboot.facts.upkeep_types import UpkeepFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,3 +366,5 @@ class NodeFacts:
     links: LinkFacts = field(default_factory=LinkFacts)
     asked: AskedFacts = field(default_factory=AskedFacts)
     fleet: FleetFacts = field(default_factory=FleetFacts)
+    upkeep: UpkeepFacts = field(default_factory=UpkeepFacts)
+    kept: KeptFacts = field(default_factory=KeptFacts)
