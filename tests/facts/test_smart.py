@@ -110,7 +110,9 @@ def test_what_tells_nothing_is_refused_and_never_sound(document: dict[str, Any])
     assert found.refused
 
 
-@pytest.mark.parametrize("document", [{"error": "Permission denied"}, {"critical_warning": {}}, {"critical_warning": []}])
+@pytest.mark.parametrize(
+    "document", [{"error": "Permission denied"}, {"critical_warning": {}}, {"critical_warning": []}]
+)
 def test_nvme_cli_that_tells_nothing_is_refused(document: dict[str, Any]) -> None:
     """As above."""
     assert of_nvme("nvme0n1", document).refused
