@@ -6,9 +6,12 @@ import threading
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from kboot.apply.beside import BESIDE, begin
 from kboot.apply.cache_record import record_prepared
+from kboot.apply.joining import Peering
 from kboot.apply.mend import damage_of
 from kboot.apply.run import MAY_FAIL, Ran, run
 from kboot.apply.standby import hold
@@ -29,6 +32,9 @@ from kboot.report.types import BootReport, BootStatus, Outcome, Span
 from kboot.serving import OnReady, Serving, serve
 from kboot.store.store import Store
 
+if TYPE_CHECKING:
+    from kboot.apply.peering import Member
+
 _TEMP_AGE_S = 600.0
 
 
@@ -44,8 +50,12 @@ def boot(
     emit: Emit,
     stop: threading.Event,
     on_ready: OnReady = _nothing,
+    peering: Peering | None = None,
 ) -> BootReport:
     """Prepare this node, serve if asked, and keep the report. on_ready: given the report when the engine answers.
+
+    peering: of a process that outlives the boot, and goes on giving bytes to the other nodes of its fleet; without it,
+    they are given until those who are there have them.
 
     What fails on the way is in the report (status failed, its first cause as `error`). When serving, the call returns
     after the engine was stopped, or when it died.
@@ -54,6 +64,25 @@ def boot(
         KbootError: nothing could be started: a source, a fact, the fit or the licence stands in the way. That is on
             record then.
     """
+    with Peering(paths) if peering is None else nullcontext(peering) as joined:
+        member = joined.join(profile, host, emit)
+        report = _boot(profile, host, paths, options, emit, stop, on_ready, member)
+        if member is not None and peering is None and not options.serve:
+            member.linger(stop)
+    return report
+
+
+def _boot(
+    profile: Profile,
+    host: Host,
+    paths: Paths,
+    options: BootOptions,
+    emit: Emit,
+    stop: threading.Event,
+    on_ready: OnReady,
+    member: Member | None,
+) -> BootReport:
+    """Boot this node, alone or as a member of its fleet."""
     started_unix_s = unix_s()
     make_dirs(paths.runtime)
     with turn(paths, emit, stop) if not options.bytes_only else nullcontext(emit) as emit:
@@ -67,6 +96,9 @@ def boot(
         planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
         emit(PhaseFinished("plan", "done", planned.seconds, 0))
         tools = tools_of(job, host, paths, emit, stop)
+        if member is not None:
+            member.offer(job.checkpoint.listing, job.store)
+            tools = replace(tools, exchange=partial(member.exchange, emit))
         at_once = options.serve and not options.standby
         later = tuple(p for p in job.phases if at_once and p.name in BESIDE)
         ran = run([p for p in job.phases if p not in later], tools)

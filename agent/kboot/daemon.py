@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kboot.apply.joining import Peering
 from kboot.apply.monitor import Monitor, Source
 from kboot.apply.power_on import with_power_on
 from kboot.apply.reclaim import NoticeWatch, drain_engine
@@ -365,11 +366,15 @@ def run_daemon(
     asked = options or BootOptions()
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
         config = config or NodeConfig()
-        inbox = Inbox(paths.socket)
+        inbox, peering = Inbox(paths.socket), Peering(paths)
+
+        def prepare(tell: Emit, stop: threading.Event) -> BootReport:
+            return boot(load(), host, paths, asked, tell, stop, peering=peering)
+
         try:
             daemon = Daemon(
                 profile_name=profile_name,
-                prepare=lambda tell, stop: with_power_on(boot(load(), host, paths, asked, tell, stop), paths, emit),
+                prepare=lambda tell, stop: with_power_on(prepare(tell, stop), paths, emit),
                 record=paths.handoff,
                 inbox=inbox,
                 notifier=notifier or own_notifier(),
@@ -389,4 +394,5 @@ def run_daemon(
                     running.callback(helper.end)
                 return daemon.serve()
         finally:
+            peering.end()
             inbox.close()

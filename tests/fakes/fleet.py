@@ -61,11 +61,23 @@ class Node:
         self.server = PeerServer("127.0.0.1", 0, self.key, {}, self.events.append)
         self._thread: threading.Thread | None = None
 
-    def begin(self, hub: str, files: Mapping[str, bytes], others: Sequence[Node], ask: FetchAsk = ASK) -> None:
-        """Begin to fetch, in a thread."""
+    def offer(self, files: Mapping[str, bytes]) -> Board:
+        """Say what is here of these files."""
         self.listing: Listing = listing_of(files)
         board = LyingBoard(self.listing, self.store) if self.lies else Board(self.listing, self.store)
         self.server.offer(board)
+        return board
+
+    def begin(
+        self,
+        hub: str,
+        files: Mapping[str, bytes],
+        others: Sequence[Node],
+        ask: FetchAsk = ASK,
+        board: Board | None = None,
+    ) -> None:
+        """Begin to fetch, in a thread."""
+        board = board or self.offer(files)
         peers = {n.name: Peer(n.name, "127.0.0.1", n.server.port, self.key, 10.0) for n in others}
         exchange = Exchange(self.name, peers, board, self.events.append)
         self._thread = threading.Thread(target=self._run, args=(hub, ask, exchange), daemon=True)
@@ -104,8 +116,9 @@ def fleet(folder: Path, count: int) -> Iterator[list[Node]]:
 
 def fetch_together(nodes: Sequence[Node], hub: str, files: Mapping[str, bytes], ask: FetchAsk = ASK) -> list[Fetched]:
     """Let all nodes fetch and return what became of each."""
-    for node in nodes:
-        node.begin(hub, files, [other for other in nodes if other is not node], ask)
+    boards = [node.offer(files) for node in nodes]  # before anybody asks: nobody is late
+    for node, board in zip(nodes, boards, strict=True):
+        node.begin(hub, files, [other for other in nodes if other is not node], ask, board)
     return [node.end() for node in nodes]
 
 

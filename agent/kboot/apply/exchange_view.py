@@ -19,7 +19,7 @@ from kboot.sources.peers import Peer, have_target
 _POLL_S = 0.2
 _POLL_FOR_EACH_S = 0.02  # more nodes are asked less often: each answers all the others
 _LOST_S = 3.0  # without an answer for so long, a node's pieces are for the others
-_FIRST_S = 5.0  # for so long at most nothing is asked of the origin before every node was asked once
+_FIRST_S = 10.0  # for so long at most nothing is asked of the origin before every node was asked once
 _LATE_S = 3.0  # a node that was never seen is waited for at least so long
 _STALLED_S = 15.0  # a node that answers, but got nothing new for so long, is not relied on
 _SLOW_S = 5.0  # what would take a node longer than this is helped with

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kboot.apply.exchange import Exchange
 from kboot.apply.fetch_desk import Desk
 from kboot.apply.fetch_pace import Growth, Speeds
 from kboot.apply.fetch_shared import Shared
@@ -27,6 +27,9 @@ from kboot.profile.types import FetchAsk
 from kboot.report.types import Outcome, OutcomeStatus
 from kboot.sources.types import Source
 from kboot.store.store import Store
+
+if TYPE_CHECKING:
+    from kboot.apply.exchange import Exchange
 
 _MAX_STREAMS = 32
 _MANY_CPUS = 32

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kboot.apply.exchange import Exchange
 from kboot.apply.fetch_desk import Desk, wrong_twice
 from kboot.apply.fetch_pace import Speeds, Watch, buffer_bytes
 from kboot.apply.fetch_shared import LOOK_S, SILENT_S, Shared
@@ -20,6 +20,9 @@ from kboot.host.pagecache import new_buffer
 from kboot.sources.types import Source
 from kboot.store.partial import Partial, PartialInUse
 from kboot.store.verifier import WrongRange
+
+if TYPE_CHECKING:
+    from kboot.apply.exchange import Exchange
 
 _PROGRESS_S = 0.25
 _WORTH_BYTES = 8 << 20  # a try that brought less than this, and not the end either, counts as failed

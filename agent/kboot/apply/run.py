@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal, TypeVar, assert_never
+from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 
 from kboot.apply.bytecode import compile_bytecode
 from kboot.apply.cache_quarantine import quarantine
@@ -19,7 +19,7 @@ from kboot.apply.outcome import skipped
 from kboot.apply.pace import FULL_PACE, Pace
 from kboot.apply.publish import publish
 from kboot.apply.settings import write_settings
-from kboot.apply.verify import verify_files
+from kboot.apply.verify import threads_for, verify_files
 from kboot.apply.warm import warm_files
 from kboot.checkpoint import Listing
 from kboot.events import Emit, PhaseFinished, PhaseStarted
@@ -43,6 +43,9 @@ from kboot.report.types import Outcome, Span
 from kboot.sources.types import Source
 from kboot.store.store import Store
 
+if TYPE_CHECKING:
+    from kboot.apply.exchange import Exchange
+
 PhaseStatus = Literal["done", "degraded", "failed", "skipped"]
 
 MAY_FAIL: frozenset[PhaseName] = frozenset({"tune", "warm"})
@@ -56,6 +59,7 @@ class Tools:
     sources: none where nothing may be asked of anybody; files found wrong are mended from them.
     cpus: how many CPUs this process may use. warm_budget_bytes: page cache that warming may take.
     write_handoff: writes the signed record; it is given by the boot, which knows the whole plan. environ: kboot's own.
+    exchange: for each fetch, with the other nodes of a fleet; None without one.
     """
 
     profile: Profile
@@ -69,6 +73,7 @@ class Tools:
     stop: threading.Event
     environ: Mapping[str, str] = field(default_factory=dict)
     pace: Pace = FULL_PACE
+    exchange: Callable[[], Exchange | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +195,7 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
         case FetchFile():
             return _fetch(_of(phase, FetchFile), tools)
         case VerifyFile():
-            threads = profile.verify.threads or min(32, tools.cpus)
+            threads = profile.verify.threads or threads_for(tools.cpus)
             actions, may_mend = _of(phase, VerifyFile), bool(tools.sources)
             outcomes = verify_files(actions, tools.listing, store, threads, emit, stop, may_mend, tools.pace)
             if not may_mend or stop.is_set():
@@ -210,4 +215,5 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
 
 def _fetch(actions: Sequence[FetchFile], tools: Tools) -> tuple[Outcome, ...]:
     ask, emit, stop = tools.profile.fetch, tools.emit, tools.stop
-    return fetch_files(actions, tools.listing, tools.sources, tools.store, ask, emit, stop, tools.cpus)
+    exchange = tools.exchange() if tools.sources else None
+    return fetch_files(actions, tools.listing, tools.sources, tools.store, ask, emit, stop, tools.cpus, exchange)

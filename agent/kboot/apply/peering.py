@@ -1,0 +1,156 @@
+"""What does a node do as one of its fleet? It answers the others, gives what it has, and asks them for the rest."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from collections.abc import Callable
+
+from kboot.apply.exchange import Exchange
+from kboot.apply.exchange_view import View
+from kboot.apply.fleet_state import STATE_TARGET, FleetState
+from kboot.apply.handoff import read_handoff
+from kboot.apply.pace import Throttle
+from kboot.apply.peer_board import Board
+from kboot.apply.peer_server import PeerServer
+from kboot.checkpoint import Listing
+from kboot.errors import KbootError, ProfileError
+from kboot.events import Emit, Notice
+from kboot.facts.fleet_types import FleetFacts, FleetNode
+from kboot.host.clock import monotonic_s
+from kboot.host.http import ask as ask_http
+from kboot.host.names import is_address, own_addresses
+from kboot.host.paths import Paths
+from kboot.host.range_server import address_to
+from kboot.profile.types import FleetAsk
+from kboot.sources import open_peers
+from kboot.sources.fleet_auth import FleetKey
+from kboot.sources.peers import Peer
+from kboot.store.store import Store
+
+_LINGER_S = 1800.0
+_QUIET_S = 30.0
+_LOOK_S = 0.2
+_STALL_S = 10.0  # another node may have the same bytes: it is not waited for as long as an origin
+_SERVING_KNOWN_S = 5.0
+_ENGINE_S = 2.0
+
+
+class Member:
+    """This node in its fleet: it answers the others, and knows how to ask them."""
+
+    def __init__(
+        self, ask: FleetAsk, facts: FleetFacts, me: FleetNode, key: FleetKey, paths: Paths, emit: Emit
+    ) -> None:
+        """Begin to answer; a port that cannot be had is said, and keeps no node from its work."""
+        self.ask, self.facts, self.me, self.key = ask, facts, me, key
+        self.state = FleetState(me.name)
+        self._emit = emit
+        self._board: Board | None = None
+        self._ended = threading.Event()
+        self._pass = _Manners(ask, paths, self._ended)
+        self._server: PeerServer | None = None
+        try:
+            address = bind_address(ask, facts, me)
+            pages = {STATE_TARGET: self.state.page}
+            self._server = PeerServer(address, me.port, key, pages, emit, self._pass.pass_by)
+        except KbootError as exc:
+            if isinstance(exc, ProfileError):
+                raise
+            emit(Notice("peers.not_served", f"{exc.code}: {exc.message} ({', '.join(exc.where)})"))
+
+    def offer(self, listing: Listing, store: Store) -> None:
+        """Give out from now on what is here of this commit."""
+        self._board = Board(listing, store)
+        if self._server is not None:
+            self._server.offer(self._board)
+
+    def exchange(self, emit: Emit) -> Exchange | None:
+        """Return the dealings of one fetch with the others; None where there are no others."""
+        if self._board is None or not self.facts.others:
+            return None
+        return Exchange(self.me.name, self._peers(), self._board, emit)
+
+    def linger(self, stop: threading.Event) -> None:
+        """Go on giving until every node that answers has everything, or nobody gets anything new; bounded."""
+        if self._server is None or self._board is None or not self._board.complete or not self.facts.others:
+            return
+        view = View(self.me.name, self._peers(), self._board, lambda _event: None)
+        view.follow(lambda: None, dict, lambda _name, _for_s: None)
+        until_s, said = monotonic_s() + _LINGER_S, False
+        try:
+            while monotonic_s() < until_s and not stop.is_set():
+                waiting = view.waits_for()
+                if view.is_known and (not waiting or view.quiet_s() >= _QUIET_S):
+                    return
+                if waiting and not said:
+                    said = True
+                    self._emit(Notice("fleet.lingers", f"{', '.join(waiting)} may still need what this node has"))
+                stop.wait(_LOOK_S)
+        finally:
+            view.end()
+
+    def end(self) -> None:
+        """Answer no more."""
+        self._ended.set()
+        if self._server is not None:
+            self._server.close()
+
+    def _peers(self) -> dict[str, Peer]:
+        nodes = [(node.name, node.host, node.port) for node in self.facts.others]
+        names = [node.name for node in self.facts.others]
+        return dict(zip(names, open_peers(nodes, self.key, _STALL_S), strict=True))
+
+
+class _Manners:
+    """How fast bytes are given: slower while an engine serves here, whose network it is."""
+
+    def __init__(self, ask: FleetAsk, paths: Paths, ended: threading.Event) -> None:
+        self._throttle = Throttle(int(ask.serve_mib_s_while_serving * (1 << 20)), ended)
+        self._limited = ask.serve_mib_s_while_serving > 0
+        self._paths = paths
+        self._known_until_s, self._serves = 0.0, False
+
+    def pass_by(self, size_bytes: int) -> None:
+        """Wait until so many bytes may be sent."""
+        if not self._limited:
+            return
+        now = monotonic_s()
+        if now >= self._known_until_s:
+            self._known_until_s = now + _SERVING_KNOWN_S
+            self._serves = serves(self._paths)
+        if self._serves:
+            self._throttle.pass_by(size_bytes)
+
+
+def serves(paths: Paths, answers: Callable[[str], bool] = lambda url: ask_http(url, _ENGINE_S).ok) -> bool:
+    """Return whether an engine serves on this node; one that answers nobody is taken to, once it was handed over."""
+    try:
+        url = read_handoff(paths).health_url
+    except KbootError:
+        return False
+    return url is None or answers(url)
+
+
+def bind_address(ask: FleetAsk, facts: FleetFacts, me: FleetNode) -> str:
+    """Return the one address of this node that others of its fleet can reach.
+
+    Raises:
+        ProfileError: fleet.bind is no address or interface of this node, or all of them.
+    """
+    address = ask.bind
+    if address and not is_address(address):
+        try:
+            address = min(own_addresses(address), key=lambda text: (":" in text, text), default="")
+        except OSError as exc:
+            raise ProfileError("fleet-bind-not-valid", f"fleet.bind: {exc}") from exc
+    elif not address:
+        others = facts.others or (me,)
+        address = me.host if is_address(me.host) else address_to(others[0].host, others[0].port)
+    if not address or ipaddress.ip_address(address.partition("%")[0]).is_unspecified:
+        raise ProfileError(
+            "fleet-bind-not-valid",
+            f"there is no one address of this node to answer the others on (fleet.bind is {ask.bind!r})",
+            hint="name the address or interface of the cluster's network: fleet.bind",
+        )
+    return address
