@@ -187,5 +187,5 @@ _COMMANDS: tuple[tuple[str, str, _Load], ...] = (
     ("timeline", "Show where the time of a boot went.", _timeline),
     ("license", "Show or accept the terms of a model.", _license),
     ("profile", "List, show and check profiles.", _profile),
-    ("fleet", "Boot many nodes together: not in this version.", _fleet),
+    ("fleet", "Look at the nodes that serve the same model.", _fleet),
 )

@@ -1,0 +1,34 @@
+"""How do the nodes of a fleet read, a line each? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kboot.checks.words import count
+from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
+from kboot.report.units import show_bytes
+
+
+def fleet_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no_paint) -> str:
+    """Return the document of `kboot fleet status` for a person."""
+    nodes = doc["nodes"]
+    me = "this is none of them" if doc["me"] is None else f"this is rank {doc['me']}"
+    lines = wrap(f"{doc['profile']}: {count(len(nodes), 'node')} of {doc['found_by']}; {me}", "", width)
+    rows = [("rank", "node", "stage", "commit", "fetched", "")]
+    rows += [_row(node) for node in nodes]
+    head, *others = table(rows, width=width)
+    lines += [paint(head, "faint"), *others]
+    for difference in doc["differences"]:
+        word = paint("differs", "bad" if difference["stops"] else "warn")
+        lines += wrap(str(difference["text"]), f"  {word} ", width)
+    return join(lines)
+
+
+def _row(node: Mapping[str, Any]) -> tuple[str, str, str, str, str, str]:
+    stage = str(node["stage"] or "-")
+    if stage == "preparing" and node["phase"]:
+        stage = str(node["phase"])
+    total = int(node["total_bytes"] or 0)
+    done = f"{show_bytes(int(node['have_bytes']))} of {show_bytes(total)}" if total else ""
+    return str(node["rank"]), str(node["name"]), stage, str(node["commit"] or "-")[:12], done, str(node["verdict"])
