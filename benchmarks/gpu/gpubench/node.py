@@ -84,6 +84,10 @@ class Bytecode:
                     yield from (Path(folder, name) for name in names if name.endswith(suffix))
 
 
+_SETTLE_S = 5.0
+"""What still runs so long after its command has ended was left by it."""
+
+
 @dataclass
 class Tree:
     """Every process a command has started, also those that lost their parent: kept from sample to sample."""
@@ -117,7 +121,9 @@ class Tree:
         with suppress(subprocess.TimeoutExpired):
             child.wait(timeout_s)
         took_s = time.monotonic() - started
-        time.sleep(0.5)
+        settled_s = time.monotonic() + _SETTLE_S
+        while self.alive() and time.monotonic() < settled_s:
+            time.sleep(0.1)
         left = [self._title(p) for p in self.alive()]
         for process in self.alive():
             with suppress(psutil.Error):
