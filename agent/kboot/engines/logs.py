@@ -163,6 +163,8 @@ class LogReader:
                 continue
             if starts and span is not None:
                 span.started.setdefault(message.process, unix_s)
+                if phase.together and span.end_unix_s is None:
+                    span.start_unix_s = unix_s
             if phase.ends and (found := re.search(phase.ends, message.text)):
                 self._end_phase(phase, span, unix_s, message.process, found.groupdict().get("seconds"))
 

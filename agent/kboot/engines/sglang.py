@@ -13,11 +13,13 @@ _DIST_INIT_PORT = 20000
 PHASES: tuple[EnginePhase, ...] = (
     EnginePhase("distributed init", r"Init torch distributed begin", r"Init (?:torch distributed|parallel) ends"),
     EnginePhase("load model", r"Load weight begin", r"Load weight end\.(?: elapsed=(?P<seconds>[\d.]+) s)?"),
-    EnginePhase("size KV cache", r"Load weight end", r"Memory pool end"),
+    EnginePhase("size KV cache", r"Load weight end", r"Memory pool end", together=True),
     EnginePhase("DeepGEMM warm-up", r"Entering DeepGEMM JIT Pre-Compile session", r"DeepGEMM .*100%"),
     EnginePhase("FlashInfer autotune", r"Running FlashInfer autotune", r"FlashInfer autotune completed"),
     EnginePhase(
-        "graph capture", r"Capture .*cuda graph begin", r"Capture .*cuda graph end\..*elapsed=(?P<seconds>[\d.]+) s"
+        "graph capture",
+        r"(?i:Capture .*cuda graph begin)",  # "CUDA" in 0.5.23, "cuda" before
+        r"(?i:Capture .*cuda graph end\.).*elapsed=(?P<seconds>[\d.]+) s",
     ),
     EnginePhase("warm up server", r"max_total_num_tokens=", r"The server is fired up and ready to roll"),
 )

@@ -106,12 +106,14 @@ class EnginePhase:
 
     starts, ends: regular expressions, searched in log messages (without time, level and process). A phase with an
     empty `starts` begins with the engine's process.
-    A group named `seconds` in `ends` carries the length as the engine measured it.
+    A group named `seconds` in `ends` carries the length as the engine measured it. together: it begins when the last
+    rank says so, for what no rank can begin alone.
     """
 
     name: str
     starts: str
     ends: str
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
