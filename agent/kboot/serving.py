@@ -20,6 +20,7 @@ from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.types import Plan, StartEngine, describe
 from kboot.profile.types import ServeAsk
+from kboot.report.engine import serve_span
 from kboot.report.saved import keep_report, load_reports
 from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
 from kboot.report.usual import usual_phases
@@ -114,7 +115,7 @@ def _settle(watch: PinWatch, running: RunningEngine, emit: Emit) -> tuple[Worker
 
 def _ready(prepared: BootReport, action: StartEngine, running: RunningEngine) -> BootReport:
     took_s = running.ready_unix_s - running.started_unix_s
-    span = Span("serve", "kboot", running.started_unix_s, running.ready_unix_s, detail="until the engine answered")
+    span = serve_span(running.started_unix_s, running.ready_unix_s)
     outcome = Outcome("serve", describe(action), action.reason, "done", running.started_unix_s, took_s)
     return replace(
         prepared,

@@ -8,7 +8,7 @@ from report_samples import T0, demo_boot
 
 from kboot.engines import engine
 from kboot.engines.logs import LogReader
-from kboot.report.engine import engine_spans
+from kboot.report.engine import engine_spans, ready_at, with_start
 from kboot.report.text_timeline import timeline_text
 from kboot.report.timeline import make_timeline
 from kboot.report.types import Span
@@ -45,3 +45,46 @@ def test_the_slow_rank_is_named_beside_what_took_longest() -> None:
     text = " ".join(timeline_text(make_timeline(boot)).split())
 
     assert "45.3 s load model, 91 % of the boot; 2 ranks: 27.6 s (Worker_DP1_EP1) to 45.3 s (Worker_DP0_EP0)" in text
+
+
+PREPARED = replace(demo_boot(), started_unix_s=T0 - 20, finished_unix_s=T0 - 1, ready_unix_s=None)
+
+
+def test_the_start_that_follows_a_boot_belongs_to_it() -> None:
+    """A service that starts its engine at once: the boot is over when the engine answers, with all of its phases."""
+    found = with_start(PREPARED, two_ranks(), T0 + 48.0)
+
+    assert found is not None
+    assert (T0 - 20, T0 + 48.0, T0 + 48.0) == (found.started_unix_s, found.ready_unix_s, found.finished_unix_s)
+    assert [*PREPARED.spans] == [*found.spans[: len(PREPARED.spans)]]
+    assert ["serve", "load model", "FlashInfer autotune"] == [s.name for s in found.spans[len(PREPARED.spans) :]]
+
+
+def test_a_start_that_nobody_waited_for_is_a_report_of_its_own() -> None:
+    """Hours of standing by are no part of a boot: what is timed begins with the engine."""
+    stood_by = replace(PREPARED, started_unix_s=T0 - 9000, finished_unix_s=T0 - 8000)
+    found = with_start(stood_by, two_ranks(), T0 + 48.0)
+
+    assert found is not None
+    assert (T0, ["serve", "load model", "FlashInfer autotune"]) == (found.started_unix_s, [s.name for s in found.spans])
+    assert make_timeline(found, [replace(PREPARED, ready_unix_s=T0)]).comparison is None
+
+
+def test_a_start_that_does_not_follow_leaves_the_boot_as_it_is() -> None:
+    """The engine was running before, was started again, or the boot failed."""
+    for report in (
+        replace(PREPARED, started_unix_s=T0 + 1),
+        replace(PREPARED, ready_unix_s=T0),
+        replace(PREPARED, status="failed"),
+    ):
+        assert with_start(report, two_ranks(), T0 + 48.0) is None
+
+
+def test_ready_is_when_the_log_says_so() -> None:
+    """Whoever asks every second sees the answer up to a second later; without the line that is what counts."""
+    reader = two_ranks()
+    assert T0 + 50.0 == ready_at(reader, T0 + 50.0)
+    ended = "init engine (profile, create kv cache, warmup model) took 9.1 s"
+    reader.feed(T0 + 48.0, f"(EngineCore_DP0 pid=1) INFO 11-30 06:29:15 [core.py:1] {ended}")
+    reader.feed(T0 + 49.2, "INFO:     Application startup complete.")
+    assert T0 + 49.2 == ready_at(reader, T0 + 50.0)

@@ -86,7 +86,27 @@ def test_power_on_to_an_answer(new_box: NewBox) -> None:
     assert "640 root kboot" == box.run("stat", "-c", "%a %U %G", "/var/lib/kboot/node.key").stdout.strip()
     main_pid = box.show("kboot-engine.service", "MainPID")["MainPID"]
     assert "kboot" == box.run("ps", "-o", "user=", "-p", main_pid).stdout.strip()
-    assert "ready" == json.loads(box.run("kboot", "status", "--json").stdout)["state"]
+    seen = json.loads(box.run("kboot", "status", "--json").stdout)
+    assert ("ready", True) == (seen["state"], seen["engine"]["answers"])
+
+
+def test_the_boot_goes_on_record_up_to_the_answer(new_box: NewBox) -> None:
+    """One report on one clock: kboot's phases, the engine's as its journal tells them, and what each worker got."""
+    box = node(new_box)
+    install_hub(box)
+    box.boot()
+    wait_for_record(box)
+    wait_for_answer(box)
+    answered = "grep -q '\"ready_unix_s\":[0-9]' /run/kboot/boot.json"
+    until = f"for i in $(seq 600); do {answered} && exit; sleep 0.1; done; exit 1"
+    assert 0 == box.run("sh", "-c", until).returncode, box.journal("kboot")[-3000:]
+    report = json.loads(box.run("cat", "/run/kboot/boot.json").stdout)
+    lanes = {lane: [s["name"] for s in report["spans"] if s["lane"] == lane] for lane in ("kboot", "engine")}
+
+    assert {"fetch", "handoff", "serve"} <= set(lanes["kboot"])
+    assert {"load model", "start server"} <= set(lanes["engine"])
+    assert report["started_unix_s"] < report["ready_unix_s"]
+    assert [w["planned_threads"] for w in report["workers"]] == [w["reported_threads"] for w in report["workers"]]
 
 
 def test_the_engine_cannot_change_what_was_verified(new_box: NewBox) -> None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kboot.apply.cache_record import record_ready
 from kboot.apply.handoff import read_handoff
+from kboot.apply.own_cpus import OwnCpus
 from kboot.apply.pin_watch import PinWatch
+from kboot.apply.service_log import Line, service_log
 from kboot.checks.words import count
+from kboot.engines import ENGINES
+from kboot.engines.logs import LogReader
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.facts.process import Scope, Unit, pids_of
 from kboot.handoff import HandoffRecord
-from kboot.host.clock import monotonic_s
+from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.http import ask
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.report.engine import ready_at, with_start
 from kboot.report.saved import process_mark, read_boot, save_report
 from kboot.report.types import WorkerCheck
 
@@ -28,9 +34,10 @@ _WITHOUT_HTTP_S = 600.0  # a rank that answers nobody is taken to have loaded by
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """starting_s: between looks while an engine starts or none runs. serving_s: while one serves."""
+    """Between two looks. none_s: while no engine runs. starting_s: while one starts. serving_s: while one serves."""
 
-    starting_s: float = 5.0
+    none_s: float = 5.0
+    starting_s: float = 1.0
     serving_s: float = 60.0
 
 
@@ -45,13 +52,22 @@ class _Start:
 
 
 class Tender:
-    """Runs in a thread of its own beside the daemon, which it never keeps waiting."""
+    """Runs in a thread of its own beside the daemon, which it never keeps waiting.
+
+    log: returns what the engine has written since its start; nothing where that is not known.
+    """
 
     def __init__(
-        self, host: Host, paths: Paths, emit: Emit, scope: Scope | None = None, pace: Pace | None = None
+        self,
+        host: Host,
+        paths: Paths,
+        emit: Emit,
+        scope: Scope | None = None,
+        pace: Pace | None = None,
+        log: Callable[[], tuple[Line, ...]] = lambda: service_log(ENGINE_UNIT),
     ) -> None:
-        self._host, self._paths, self._emit = host, paths, emit
-        self._scope, self._pace = scope or Unit(ENGINE_UNIT), pace or Pace()
+        self._host, self._paths, self._emit, self._log = host, paths, emit, log
+        self._scope, self._pace, self._own = scope or Unit(ENGINE_UNIT), pace or Pace(), OwnCpus(host)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tend", daemon=True)
         self._start: _Start | None = None
@@ -67,10 +83,15 @@ class Tender:
         self._thread.join(_ASK_S)
 
     def _run(self) -> None:
-        while not self._stop.wait(self._pace.serving_s if self._served else self._pace.starting_s):
+        while not self._stop.wait(self._pause_s()):
             self.look()
         if self._start is not None:
             self._start.watch.end()
+
+    def _pause_s(self) -> float:
+        if self._served is not None:
+            return self._pace.serving_s
+        return self._pace.none_s if self._start is None else self._pace.starting_s
 
     def look(self) -> None:
         """See whether the engine runs; begin with a new start of it, end with one that answers."""
@@ -78,6 +99,7 @@ class Tender:
         if process is not None and process == self._served:
             return
         self._served = None
+        self._own.take_back()
         if self._start is not None and self._start.process != process:
             self._start.watch.end()
             self._start = None
@@ -108,28 +130,42 @@ class Tender:
         return ask(start.record.health_url, _ASK_S).ok
 
     def _prove(self, start: _Start) -> None:
-        checks = start.watch.settle({})
+        now_unix_s = unix_s()
+        reader = self._read(start.record)
+        checks = start.watch.settle(reader.threads() if reader else {})
+        self._own.leave_to(checks)
         self._start, self._served = None, start.process
         for finding in (finding for check in checks for finding in check.findings):
             self._emit(Notice("worker.off_plan", finding))
         as_planned = sum(not check.findings for check in checks)
         self._emit(Notice("workers.proven", f"{as_planned} of {count(len(checks), 'worker')} are as planned"))
-        self._keep(checks)
-        self._complete(start.record.cache_dir)
+        self._keep(checks, reader, now_unix_s)
+        self._complete(start.record.cache_dir, reader)
 
-    def _keep(self, checks: tuple[WorkerCheck, ...]) -> None:
-        """Put what was found into the report of the boot that prepared this."""
+    def _read(self, record: HandoffRecord) -> LogReader | None:
+        """Return what the engine's log says of its start; None where there is none."""
+        lines, known = self._log(), [each for each in ENGINES if each.name == record.engine]
+        if not lines or not known:
+            return None
+        reader = LogReader(known[0], lines[0][0])
+        for at_unix_s, line in lines:
+            reader.feed(at_unix_s, line)
+        return reader
+
+    def _keep(self, checks: tuple[WorkerCheck, ...], reader: LogReader | None, seen_unix_s: float) -> None:
+        """Put what was found, and the engine's start, into the report of the boot that prepared it."""
         report = read_boot(self._paths)
         if report is None:
             return
+        served = with_start(report, reader, ready_at(reader, seen_unix_s)) if reader else None
         try:
-            save_report(replace(report, workers=checks), self._paths)
+            save_report(replace(served or report, workers=checks), self._paths)
         except KbootError as exc:
             self._emit(Notice("workers.not_recorded", f"{exc.code}: {exc.message}"))
 
-    def _complete(self, cache_dir: str) -> None:
+    def _complete(self, cache_dir: str, reader: LogReader | None) -> None:
         """Say that an engine was ready with these caches; what it has built since the last time is in them."""
         try:
-            record_ready(cache_dir, self._paths)
+            record_ready(cache_dir, self._paths, reader)
         except KbootError as exc:
             self._emit(Notice("cache.not_recorded", f"{exc.code}: {exc.message}"))

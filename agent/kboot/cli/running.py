@@ -76,11 +76,9 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
 
 def leave_to_workers(report: BootReport, host: Host) -> None:
     """Keep this process, which only waits from now on, off the CPUs of the engine's workers, if there are others."""
-    from kboot.host.tasks import pin_myself
+    from kboot.apply.own_cpus import OwnCpus
 
-    theirs = {cpu for worker in report.workers for cpu in worker.planned_cpus}
-    if theirs and (others := host.affinity() - theirs):
-        pin_myself(others)
+    OwnCpus(host).leave_to(report.workers)
 
 
 def _say_error(error: KbootError) -> None:

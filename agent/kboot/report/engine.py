@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kboot.engines.logs import LogReader
-from kboot.report.types import Span
+from kboot.report.types import BootReport, Span
 from kboot.report.units import show_seconds
+
+_AT_ONCE_S = 60.0
+"""An engine that starts later than this after its boot was not waited for by anybody: the node stood by."""
 
 
 def engine_spans(reader: LogReader, until_unix_s: float) -> tuple[Span, ...]:
@@ -20,6 +25,35 @@ def engine_spans(reader: LogReader, until_unix_s: float) -> tuple[Span, ...]:
         )
         for s in reader.spans()
     )
+
+
+def serve_span(started_unix_s: float, ready_unix_s: float) -> Span:
+    """Return the span of an engine's start."""
+    return Span("serve", "kboot", started_unix_s, ready_unix_s, detail="until the engine answered")
+
+
+def ready_at(reader: LogReader, seen_unix_s: float) -> float:
+    """Return when the engine was ready: as its log says, else when it was seen to answer."""
+    last = reader.engine.phases[-1].name if reader.engine.phases else ""
+    ended = [s.end_unix_s for s in reader.spans() if s.name == last and s.end_unix_s is not None]
+    return min([*ended, seen_unix_s])
+
+
+def with_start(report: BootReport, reader: LogReader, ready_unix_s: float) -> BootReport | None:
+    """Return the boot with the engine's start that followed; a report of its own where that came much later.
+
+    None where it did not follow: an engine that was running before, or that has been started again.
+    """
+    started_unix_s = reader.started_unix_s
+    if report.ready_unix_s is not None or report.status not in ("done", "degraded"):
+        return None
+    if started_unix_s < report.started_unix_s:
+        return None
+    spans = (serve_span(started_unix_s, ready_unix_s), *engine_spans(reader, ready_unix_s))
+    served = replace(report, finished_unix_s=ready_unix_s, ready_unix_s=ready_unix_s)
+    if started_unix_s - report.finished_unix_s <= _AT_ONCE_S:
+        return replace(served, spans=(*report.spans, *spans))
+    return replace(served, started_unix_s=started_unix_s, kernel_start_unix_s=None, spans=spans, outcomes=())
 
 
 def _ranks_words(ranks: tuple[tuple[str, float], ...]) -> str:

@@ -258,10 +258,18 @@ def _key(boot: BootReport) -> tuple[str, float]:
 
 
 def _is_good(boot: BootReport, like: BootReport) -> bool:
-    """Return whether a boot ended well and did as much: served or not, all of it or the bytes alone (no cache key)."""
+    """Return whether a boot ended well and did as much: served or not, all of it or a part.
+
+    A part is the bytes alone (no cache key), or the engine's start alone, of a node that stood by.
+    """
     served = (boot.ready_unix_s is None) == (like.ready_unix_s is None)
     whole = bool(boot.cache_key) == bool(like.cache_key)
-    return boot.status in ("done", "degraded") and served and whole
+    return boot.status in ("done", "degraded") and served and whole and _prepared(boot) == _prepared(like)
+
+
+def _prepared(boot: BootReport) -> bool:
+    """Return whether the boot did more than start its engine."""
+    return any(span.name != "serve" for span in boot.spans if span.lane == "kboot")
 
 
 def _total_s(boot: BootReport) -> float:
