@@ -426,8 +426,11 @@ def test_the_json_form_is_stable() -> None:
             "source": "/proc",
             "why": "",
             "hint": "",
+            "fixes": [],
+            "before": "",
         }
     ] == document["findings"]
+    assert document["since"] is None
     assert (1, "doctor", 4) == (document["schema"], document["kind"], document["exit_status"])
 
 

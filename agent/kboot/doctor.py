@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
+from kboot.checks.fixes import does, undoes
 from kboot.checks.launching import cache_key
 from kboot.checks.types import STATUSES, Check, Finding, Mode, Status
 from kboot.errors import ExitStatus, UsageError
@@ -23,6 +24,7 @@ from kboot.inquiry import Inquiry, Patient, inquire
 from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_rates
 from kboot.profile.types import NodeConfig, Profile
 from kboot.report.evidence import evidence
+from kboot.report.examinations import Since
 from kboot.survey import DEPTHS, Surveyor
 
 
@@ -152,8 +154,9 @@ def bundle(report: DoctorReport, text: str) -> bytes:
     return evidence(documents, {"doctor.txt": text}, names, report.started_unix_s)
 
 
-def to_json(report: DoctorReport) -> dict[str, object]:
-    """Return the report as `kboot doctor --json` prints it; ids are stable."""
+def to_json(report: DoctorReport, since: Since | None = None) -> dict[str, object]:
+    """Return the report as `kboot doctor --json` prints it; ids are stable. since: what it was compared with."""
+    before = since.news if since else {}
     return {
         "schema": 1,
         "kind": "doctor",
@@ -164,11 +167,12 @@ def to_json(report: DoctorReport) -> dict[str, object]:
         "seconds": round(report.seconds, 3),
         "exit_status": int(report.exit_status),
         "counts": dict(report.counts),
-        "findings": [_finding_json(answer) for answer in report.findings],
+        "findings": [_finding_json(answer, before.get(answer.check.id, "")) for answer in report.findings],
+        "since": None if since is None else _since_json(since),
     }
 
 
-def summary(report: DoctorReport) -> str:
+def summary(report: DoctorReport, since: Since | None = None) -> str:
     """Return one line for a ticket: "doctor quick on node7: 1 fail (gpu.count), 2 warn (…), 15 ok, 6 skip; 0.4 s"."""
     parts = []
     for status in ("fail", "warn", "unknown", "ok", "skip"):
@@ -176,7 +180,11 @@ def summary(report: DoctorReport) -> str:
         if ids:
             named = f" ({', '.join(ids)})" if status in ("fail", "warn", "unknown") else ""
             parts.append(f"{len(ids)} {status}{named}")
-    return f"doctor {report.mode} on {report.hostname or 'this node'}: {', '.join(parts)}; {report.seconds:.1f} s"
+    found = ", ".join(parts) or "nothing"
+    if since is not None:
+        gone = f"; gone since: {', '.join(since.gone)}" if since.gone else ""
+        found += f" new since boot {since.then.boot_id[:8] or 'unknown'}, {since.as_before} as before{gone}"
+    return f"doctor {report.mode} on {report.hostname or 'this node'}: {found}; {report.seconds:.1f} s"
 
 
 def _ask(check: Check, facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -188,7 +196,18 @@ def _ask(check: Check, facts: NodeFacts, profile: Profile | None, checkpoint: Ch
         return Finding("unknown", f"the check itself failed, a bug in kboot: {type(exc).__name__}: {exc}")
 
 
-def _finding_json(answer: Answer) -> dict[str, object]:
+def _since_json(since: Since) -> dict[str, object]:
+    then = since.then
+    return {
+        "boot_id": then.boot_id,
+        "mode": then.mode,
+        "started_unix_s": then.started_unix_s,
+        "as_before": since.as_before,
+        "gone": list(since.gone),
+    }
+
+
+def _finding_json(answer: Answer, before: str) -> dict[str, object]:
     finding = answer.finding
     return {
         "id": answer.check.id,
@@ -199,6 +218,8 @@ def _finding_json(answer: Answer) -> dict[str, object]:
         "source": finding.source or answer.check.source,
         "why": finding.why,
         "hint": finding.hint,
+        "fixes": [{"does": does(fix), "undo": undoes(fix)} for fix in finding.fixes],
+        "before": before,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from cli_run import Kboot
@@ -42,3 +43,41 @@ def test_a_check_can_be_left_out_and_evidence_written(kboot: Kboot, tmp_path: Pa
     assert not any(f["id"].startswith("gpu.") for f in ran.doc["findings"])
     assert (0o600, b"\x1f\x8b") == (out.stat().st_mode & 0o777, out.read_bytes()[:2])
     assert f"evidence: {out}" in ran.err
+
+
+def test_a_run_is_kept_for_the_boot_where_there_is_a_state_folder(kboot: Kboot) -> None:
+    """--since this boot shows what is new, and ends by that; a boot without a run is a usage error."""
+    first = kboot("doctor", "--json").doc
+    (kept,) = (kboot.folder / "state/doctor").iterdir()
+    again = kboot("doctor", "--json", "--since", str(kept))
+    bad = sum(first["counts"][status] for status in ("fail", "warn", "unknown"))
+
+    assert "quick" == again.doc["since"]["mode"]
+    assert bad >= again.doc["since"]["as_before"] + len(again.doc["since"]["gone"])
+    assert first["since"] is None
+    ran = kboot("doctor", "--since", "-1")
+    assert (2, True) == (ran.status, "no run of doctor is kept" in ran.err)
+
+
+def test_fixing_asks_first_and_changes_nothing_without_an_answer(kboot: Kboot) -> None:
+    """A stale marker of the Hub's client is shown with its undoing, left where nobody answers, put aside with --yes."""
+    lock = kboot.folder / "state/hub/.locks/models--org--m/a.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(f"4194305\n{os.uname().nodename}\n")
+    asked = kboot("doctor", "--check", "ckpt.stale_locks", "--fix")
+
+    assert (2, True) == (asked.status, lock.exists())
+    assert f"mv {lock} {lock}.kboot-aside" in asked.err
+    assert f"undo: mv {lock}.kboot-aside {lock}" in asked.err
+    done = kboot("doctor", "--check", "ckpt.stale_locks", "--fix", "--yes", "--json")
+    assert (0, False) == (done.status, lock.exists())
+    assert ["done"] == [f["status"] for f in done.doc["fixed"]]
+    nothing = kboot("doctor", "--check", "ckpt.stale_locks", "--fix", "--yes")
+    assert "nothing that doctor may change by itself" in nothing.out
+
+
+def test_a_recorded_machine_is_not_changed(kboot: Kboot, tmp_path: Path) -> None:
+    """--fix works on this machine only."""
+    ran = kboot("doctor", "--fix", "--root", str(tmp_path))
+
+    assert (2, True) == (ran.status, "this machine only" in ran.err)

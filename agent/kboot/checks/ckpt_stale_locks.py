@@ -32,11 +32,11 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         some(found, 3),
         wanted="no lock without a live holder",
         why="the next fetch or build waits for it: some programs without end",
-        hint="`kboot doctor --fix` puts aside those whose holder is gone"
+        hint="`kboot doctor --fix` puts aside those of the Hub's client, `kboot boot` those of torch builds"
         if dead
         else f"see whether {late[0].holder or 'its holder'} still works; stop it if it hangs",
         fixes=tuple(
-            PutAside(lock.path, f"the lock of {lock.holder or 'nobody'}") for lock in dead if lock.kind != "flock"
+            PutAside(lock.path, f"the lock of {lock.holder or 'nobody'}") for lock in dead if lock.kind == "file"
         ),
     )
 

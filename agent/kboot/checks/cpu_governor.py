@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.fixes import WriteValue
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
 DEFAULT = "performance"
+GOVERNOR = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -29,6 +31,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         wanted=wanted,
         why="launching kernels and hashing run at a lower clock until the governor reacts",
         hint="`kboot boot --only tune`",
+        fixes=tuple(WriteValue(GOVERNOR.format(n), wanted, off[n]) for n in sorted(off)),
     )
 
 

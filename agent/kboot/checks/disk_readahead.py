@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.fixes import WriteValue
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, mem_size, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
 LEAST_BYTES = 64 << 10
+READ_AHEAD = "/sys/block/{}/queue/read_ahead_kb"
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -26,6 +28,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         wanted=f"{mem_size(LEAST_BYTES)} or more",
         why="mapped loading faults one page at a time: tens of MiB/s where the disk could give thousands",
         hint="`blockdev --setra 8192 /dev/DISK` (4 MiB), and a udev rule to keep it",
+        fixes=tuple(WriteValue(READ_AHEAD.format(d.name), "4096", str((d.read_ahead_bytes or 0) >> 10)) for d in low),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.fixes import WriteValue
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
@@ -22,6 +23,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         wanted="madvise for at least one of them",
         why="page faults stop to compact memory while hundreds of GB of weights are mapped",
         hint="`echo madvise > /sys/kernel/mm/transparent_hugepage/defrag`, or [tune] settings of the profile",
+        fixes=(WriteValue("/sys/kernel/mm/transparent_hugepage/defrag", "madvise", "always"),),
     )
 
 

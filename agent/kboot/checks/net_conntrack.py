@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.fixes import WriteValue
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
@@ -18,12 +19,14 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     used, most = table
     if used < FULL_FRACTION * most:
         return Finding("ok", f"{used} of {most} entries")
+    more = max(262144, most * 2)
     return Finding(
         "warn",
         f"{used} of {most} entries are in use",
         wanted=f"less than {FULL_FRACTION:.0%}",
         why="new connections are dropped: clients and fetches see timeouts",
-        hint=f"`sysctl net.netfilter.nf_conntrack_max={max(262144, most * 2)}`; find who opens so many: `conntrack -S`",
+        hint=f"`sysctl net.netfilter.nf_conntrack_max={more}`; find who opens so many: `conntrack -S`",
+        fixes=(WriteValue("/proc/sys/net/netfilter/nf_conntrack_max", str(more), str(most)),),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
+from kboot.checks.fixes import WriteValue
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count
 from kboot.facts.types import NodeFacts
@@ -22,6 +23,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         wanted="0",
         why="the kernel unmaps pages of bound workers to see who uses them: extra faults, spikes in latency",
         hint='`sysctl kernel.numa_balancing=0`, or [tune.settings] "/proc/sys/kernel/numa_balancing" = "0"',
+        fixes=(WriteValue("/proc/sys/kernel/numa_balancing", "0", str(facts.system.numa_balancing)),),
     )
 
 

@@ -47,6 +47,8 @@ def _own(paths: Paths, now_s: float, host: Host) -> Iterator[LockFacts]:
 def _markers(paths: Paths, now_s: float, host: Host) -> Iterator[LockFacts]:
     """Those of the Hub's client where the file system knows no locks: a file with the holder's pid and machine."""
     for entry in read_tree(paths.hub / ".locks", _MOST_ENTRIES).files:
+        if not entry.path.endswith(".lock"):  # one that was put aside
+            continue
         path = paths.hub / ".locks" / entry.path
         with suppress(OSError):
             marker = _MARKER.match(read_small(path, 4096)) if entry.size_bytes else None

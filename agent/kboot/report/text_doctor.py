@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kboot.checks.types import Check, Finding, Status
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, wrap
@@ -10,6 +10,7 @@ from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, wrap
 _ORDER: tuple[Status, ...] = ("fail", "unknown", "warn", "ok", "skip")
 _STYLE_OF: dict[Status, Style] = {"fail": "bad", "unknown": "warn", "warn": "warn", "ok": "good", "skip": "faint"}
 _ID = 22
+_NOTHING: Mapping[str, str] = {}
 
 
 def doctor_text(
@@ -19,26 +20,31 @@ def doctor_text(
     verbose: bool = False,
     width: int = WIDTH,
     paint: Paint = no_paint,
+    before: Mapping[str, str] = _NOTHING,
 ) -> str:
-    """Return the findings, worst first; verbose: the source of each, and skipped checks one by one."""
+    """Return the findings, worst first; verbose: the source of each, and skipped checks one by one.
+
+    before: check → what it said at an earlier boot.
+    """
     lines: list[str] = []
     skipped = [check.id for check, finding in findings if finding.status == "skip"]
     for status in _ORDER:
         for check, finding in findings:
             if finding.status == status and (status != "skip" or verbose):
-                lines += _finding(check, finding, verbose, width, paint)
+                lines += _finding(check, finding, verbose, width, paint, before.get(check.id, ""))
     if skipped and not verbose:
         lines += wrap(f"{', '.join(skipped)} (`-v` says why)", "skip     ", width)
     return join([*lines, "", *wrap(summary, width=width)])
 
 
-def _finding(check: Check, finding: Finding, verbose: bool, width: int, paint: Paint) -> list[str]:
+def _finding(check: Check, finding: Finding, verbose: bool, width: int, paint: Paint, before: str) -> list[str]:
     """Return one finding: status and id, what was seen, and for a bad one all that helps."""
     head = f"{finding.status:<8} {check.id:<{_ID}} "
     first, *rest = wrap(finding.seen, head, width)
     lines = [paint(finding.status, _STYLE_OF[finding.status]) + first[len(finding.status) :], *rest]
     bad = finding.status in ("fail", "warn", "unknown")
-    details = [("wanted", finding.wanted), ("why", finding.why), ("fix", finding.hint)] if bad else []
+    details = [("before", before), ("wanted", finding.wanted), ("why", finding.why), ("fix", finding.hint)]
+    details = details if bad else []
     if verbose:
         details.append(("source", finding.source or check.source))
     for name, text in details:

@@ -1,0 +1,111 @@
+"""Carries out what doctor may change by itself, and writes down how all of it is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Literal, assert_never
+
+from kboot.checks.fixes import ASIDE, Fix, PutAside, WriteValue
+from kboot.errors import ActionFailed, KbootError
+from kboot.host.files import atomic_write, exists, make_dirs, rename
+from kboot.host.paths import Paths
+from kboot.host.settings import read_setting, write_setting
+from kboot.plan.tune import selected
+
+UNDO = "doctor-undo.sh"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What became of one fix. check: whose finding it is about. error: None unless failed."""
+
+    check: str
+    fix: Fix
+    status: Literal["done", "unchanged", "failed"]
+    error: KbootError | None = None
+
+
+def apply_fixes(
+    wanted: Sequence[tuple[str, Fix]], paths: Paths, still: Callable[[PutAside], bool]
+) -> tuple[tuple[Fixed, ...], Path | None]:
+    """Do each fix, and return what became of it with the script that undoes those that were done.
+
+    The script is there before the first change, with all of them. wanted: (check, fix). still: whether what made a
+    file worth putting aside is so to this moment.
+
+    Raises:
+        KbootError: the script cannot be written; nothing was changed then.
+    """
+    if not wanted:
+        return (), None
+    script = paths.runtime / UNDO
+    make_dirs(paths.runtime)
+    _write_script(script, (fix for _, fix in wanted))
+    done = tuple(_apply(check, fix, still) for check, fix in wanted)
+    _write_script(script, (f.fix for f in done if f.status == "done"))
+    return done, script if any(f.status == "done" for f in done) else None
+
+
+def _apply(check: str, fix: Fix, still: Callable[[PutAside], bool]) -> Fixed:
+    try:
+        changed = _do(fix, still)
+    except KbootError as exc:
+        return Fixed(check, fix, "failed", exc)
+    return Fixed(check, fix, "done" if changed else "unchanged")
+
+
+def _do(fix: Fix, still: Callable[[PutAside], bool]) -> bool:
+    """Return whether anything was changed."""
+    match fix:
+        case WriteValue():
+            return _write(fix)
+        case PutAside():
+            path = Path(fix.path)
+            if not exists(path) or not still(fix):
+                return False
+            rename(path, path.with_name(path.name + ASIDE))
+            return True
+        case _:
+            assert_never(fix)
+
+
+def _write(fix: WriteValue) -> bool:
+    before = selected(read_setting(fix.path))
+    if before == fix.value:
+        return False
+    if before != fix.was:
+        raise ActionFailed(
+            "setting-changed-meanwhile",
+            f"{fix.path} reads {before}, it was {fix.was} when doctor looked",
+            hint="run `kboot doctor` again",
+        )
+    write_setting(fix.path, fix.value)
+    after = selected(read_setting(fix.path))
+    if after != fix.value:
+        write_setting(fix.path, before)
+        raise ActionFailed(
+            "setting-did-not-stay",
+            f"{fix.path} reads {after} after {fix.value} was written",
+            where=(f"put back to {before}",),
+            hint="something else sets it (tuned, a governor daemon), or this kernel does not know the value",
+        )
+    return True
+
+
+def _write_script(path: Path, fixes: Iterable[Fix]) -> None:
+    lines = ["#!/bin/sh", "# Undoes what the last `kboot doctor --fix` changed, the last change first."]
+    lines += [_undoing(fix) for fix in reversed(tuple(fixes))]
+    atomic_write(path, "\n".join([*lines, ""]).encode(), 0o700)
+
+
+def _undoing(fix: Fix) -> str:
+    match fix:
+        case WriteValue():
+            return f"echo {quote(fix.was)} > {quote(fix.path)}"
+        case PutAside():
+            return f"mv -n -- {quote(fix.path + ASIDE)} {quote(fix.path)}"
+        case _:
+            assert_never(fix)

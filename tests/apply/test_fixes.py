@@ -1,0 +1,103 @@
+"""What doctor changes by itself, and how it is undone."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kboot.apply.fixes import UNDO, Fixed, apply_fixes
+from kboot.checks.fixes import Fix, PutAside, WriteValue
+from kboot.errors import KbootError
+from kboot.host.paths import Paths
+
+SETTING = "/proc/sys/kernel/printk_ratelimit_burst"
+"""Of this kernel alone, harmless, and the same for everybody."""
+
+
+def paths_in(tmp_path: Path) -> Paths:
+    """Return a node's folders."""
+    return Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+
+
+def yes(_: PutAside) -> bool:
+    """It is so to this moment."""
+    return True
+
+
+def test_a_file_is_put_aside_and_comes_back(tmp_path: Path) -> None:
+    """The script that was written before the change brings it back, whatever is in its name."""
+    lock = tmp_path / "a 'lock'"
+    lock.write_text("1\nhost\n")
+    fix = PutAside(str(lock), "lock of nobody")
+    done, script = apply_fixes([("ckpt.stale_locks", fix)], paths_in(tmp_path), yes)
+
+    assert (Fixed("ckpt.stale_locks", fix, "done"),) == done
+    assert script is not None
+    assert (False, True, 0o700) == (
+        lock.exists(),
+        lock.with_name(f"{lock.name}.kboot-aside").exists(),
+        script.stat().st_mode & 0o777,
+    )
+    subprocess.run(["sh", str(script)], check=True, timeout=60)
+    assert "1\nhost\n" == lock.read_text()
+
+
+def test_what_is_not_so_any_more_is_left_alone(tmp_path: Path) -> None:
+    """Another process took the lock meanwhile, or the file is gone: nothing to undo, and the script does nothing."""
+    lock = tmp_path / "a.lock"
+    lock.write_text("x")
+    fixes: list[tuple[str, Fix]] = [("c", PutAside(str(lock), "")), ("c", PutAside(str(tmp_path / "gone"), ""))]
+    done, script = apply_fixes(fixes, paths_in(tmp_path), lambda _: False)
+
+    assert ["unchanged", "unchanged"] == [f.status for f in done]
+    assert script is None
+    assert lock.exists()
+    assert "mv" not in (tmp_path / "run" / UNDO).read_text()
+
+
+def test_a_setting_that_somebody_else_changed_is_not_written(tmp_path: Path) -> None:
+    """Its undoing would put back what is not there now."""
+    value = Path(SETTING).read_text().strip()
+    fix = WriteValue(SETTING, f"{int(value) + 1}", "no such value")
+    (found,), script = apply_fixes([("c", fix)], paths_in(tmp_path), yes)
+
+    assert ("failed", None) == (found.status, script)
+    assert found.error is not None
+    assert "setting-changed-meanwhile" == found.error.code
+    assert value == Path(SETTING).read_text().strip()
+
+
+def test_a_setting_that_is_right_is_unchanged(tmp_path: Path) -> None:
+    """Doing it twice is safe."""
+    value = Path(SETTING).read_text().strip()
+    (found,), _ = apply_fixes([("c", WriteValue(SETTING, value, "1"))], paths_in(tmp_path), yes)
+
+    assert "unchanged" == found.status
+
+
+def test_nothing_outside_the_kernels_settings_is_written(tmp_path: Path) -> None:
+    """Whatever a finding says."""
+    file = tmp_path / "file"
+    file.write_text("0")
+    (found,), _ = apply_fixes([("c", WriteValue(str(file), "1", "0"))], paths_in(tmp_path), yes)
+
+    assert found.error is not None
+    assert ("not-a-kernel-setting", "0") == (found.error.code, file.read_text())
+
+
+def test_a_place_that_is_a_file_changes_nothing(tmp_path: Path) -> None:
+    """The script cannot be written there."""
+    lock, blocked = tmp_path / "a.lock", tmp_path / "blocked"
+    lock.write_text("x")
+    blocked.write_text("")
+    with pytest.raises(KbootError):
+        apply_fixes([("c", PutAside(str(lock), ""))], Paths(tmp_path, blocked, tmp_path), yes)
+    assert lock.exists()
+
+
+def test_no_fix_writes_nothing(tmp_path: Path) -> None:
+    """Not even a script."""
+    assert ((), None) == apply_fixes([], paths_in(tmp_path), yes)
+    assert [] == list(tmp_path.iterdir())
