@@ -9,7 +9,7 @@ import struct
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from kboot import __version__
@@ -21,6 +21,7 @@ from kboot.sources.framing import Frame
 from kboot.sources.proxies import Origin, Proxy, origin_of, proxy_for
 from kboot.sources.secrets import mask
 from kboot.sources.tls import tls_context
+from kboot.sources.tls_stream import TlsStream
 
 _TICK_S = 1.0  # the longest a receive waits for a buffer to fill when bytes trickle
 _SMALL_BYTES = 64 << 10
@@ -135,11 +136,13 @@ class _Wire:
 
     def __init__(self, origin: Origin, proxy: Proxy | None, sock: socket.socket, stall_timeout_s: float) -> None:
         self.origin = origin
-        self.sock = sock
+        self.sock: socket.socket | TlsStream = sock
         self.stall_timeout_s = stall_timeout_s
         self.was_cut = False
+        self._bare = sock
         self._proxy = proxy
-        self._connection = http.client.HTTPConnection(origin.host, origin.port)
+        # Typed as in typeshed it would take a socket only; it calls no more than TlsStream has.
+        self._connection: Any = http.client.HTTPConnection(origin.host, origin.port)
         self._connection.default_port = 443 if origin.scheme == "https" else 80  # signed links sign the Host header
         self._connection.auto_open = 0
         self._connection.sock = sock
@@ -149,7 +152,7 @@ class _Wire:
         """Make it TLS, after asking a proxy for a tunnel."""
         if self._proxy is not None:
             self._tunnel(self._proxy)
-        self.sock = context.wrap_socket(self.sock, server_hostname=self.origin.host)
+        self.sock = TlsStream(self._bare, context, self.origin.host)
         self._connection.sock = self.sock
 
     def ask(self, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
@@ -161,13 +164,14 @@ class _Wire:
             target = f"http://{parts.netloc.rsplit('@', 1)[-1]}{target}"
             headers = {**headers, **self._proxy.headers}
         self._connection.request("GET", target, headers=dict(headers))
-        return self._connection.getresponse()
+        response: http.client.HTTPResponse = self._connection.getresponse()
+        return response
 
     def cut(self) -> None:
-        """Wake whoever waits on it. The TLS layer is passed by: what it has buffered must not come out as data."""
+        """Wake whoever waits on it."""
         self.was_cut = True
         try:
-            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+            self._bare.shutdown(socket.SHUT_RDWR)
         except OSError:
             return  # gone already
 
@@ -178,14 +182,14 @@ class _Wire:
 
     def _tunnel(self, proxy: Proxy) -> None:
         connection = http.client.HTTPConnection(proxy.origin.host, proxy.origin.port)
-        connection.sock = self.sock
+        connection.sock = self._bare
         host = f"[{self.origin.host}]" if ":" in self.origin.host else self.origin.host
         connection.putrequest("CONNECT", f"{host}:{self.origin.port}", skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", f"{host}:{self.origin.port}")
         for name, value in proxy.headers.items():
             connection.putheader(name, value)
         connection.endheaders()
-        response = http.client.HTTPResponse(self.sock, method="CONNECT")
+        response = http.client.HTTPResponse(self._bare, method="CONNECT")
         response.begin()
         response.close()
         if response.status != 200:
@@ -290,12 +294,12 @@ class HttpBody:
         sock.setblocking(False)
         try:
             ahead = self._response.fp.read(len(self._response.fp.peek()))
-        except (ssl.SSLWantReadError, BlockingIOError):
+        except BlockingIOError:
             ahead = b""
         except OSError as exc:
             raise _explain(exc, self._wire.origin) from exc
         tick_s = min(_TICK_S, self._wire.stall_timeout_s)
-        if isinstance(sock, ssl.SSLSocket):
+        if isinstance(sock, TlsStream):
             sock.settimeout(tick_s)
         else:
             # The kernel fills the whole buffer in one call, and gives what it has when the tick is over.
@@ -315,8 +319,8 @@ class HttpBody:
         deadline = monotonic_s() + self._wire.stall_timeout_s
         while True:
             try:
-                if isinstance(sock, ssl.SSLSocket):
-                    return _fill(sock, buffer[:wanted])
+                if isinstance(sock, TlsStream):
+                    return sock.fill(buffer[:wanted], _TICK_S)
                 return sock.recv_into(buffer, wanted, socket.MSG_WAITALL)
             except (BlockingIOError, TimeoutError):
                 if self._wire.was_cut or monotonic_s() >= deadline:
@@ -324,23 +328,6 @@ class HttpBody:
 
     def _cut(self) -> SourceError:
         return SourceError("interrupted", "the transfer was told to stop", retry=False)
-
-
-def _fill(sock: ssl.SSLSocket, buffer: memoryview) -> int:
-    """Fill the buffer from TLS records of at most 16 KiB; what came before a timeout or the end is returned."""
-    done = 0
-    deadline = monotonic_s() + _TICK_S
-    while done < len(buffer):
-        try:
-            n = sock.recv_into(buffer[done:])
-        except TimeoutError:
-            if done:
-                return done
-            raise
-        done += n
-        if n == 0 or monotonic_s() > deadline:
-            return done
-    return done
 
 
 def _explain(exc: Exception, origin: Origin) -> SourceError:
