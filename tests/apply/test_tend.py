@@ -6,13 +6,14 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from fakes.workers import running
-from kboot.apply.handoff import write_handoff
+from kboot.apply.handoff import read_handoff, write_handoff
 from kboot.apply.tend import Tender
 from kboot.engines.vllm import WORKER_TITLES
 from kboot.events import Event, Notice
@@ -20,6 +21,7 @@ from kboot.facts.process import Tree
 from kboot.handoff import HandoffRecord, WorkerPlan
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
+from kboot.host.tasks import pin_myself
 from kboot.plan.types import WriteHandoff
 from kboot.report.saved import load_reports, read_boot, save_report
 from kboot.report.types import BootReport
@@ -56,6 +58,14 @@ def health() -> Iterator[tuple[str, type[Health]]]:
 @pytest.fixture
 def paths(tmp_path: Path) -> Paths:
     return Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+
+
+@pytest.fixture(autouse=True)
+def own_cpus() -> Iterator[None]:
+    """Take this process's CPUs back: while an engine serves, a tender keeps off those of its workers."""
+    before = os.sched_getaffinity(0)
+    yield
+    assert "" == pin_myself(before)
 
 
 def prepare(paths: Paths, url: str) -> None:
@@ -102,6 +112,35 @@ def test_workers_are_proven_when_the_engine_answers_and_again_after_a_restart(pa
                 assert [CPUS[:1], CPUS[1:]] == [check.found_cpus for check in report.workers]
                 assert [()] * 2 == [check.findings for check in report.workers]
     assert 1 == len(load_reports(paths, 10))
+
+
+def said(process: str, text: str) -> str:
+    return f"({process} pid=7) INFO 11-30 06:29:37 [torch_utils.py:282] {text}"
+
+
+def test_workers_that_have_loaded_serve_on_their_fast_cpus(paths: Paths) -> None:
+    """What the service's log says of threads is on record, and lets a worker that works with one be narrowed."""
+    log = (
+        (10.0, "kboot: o/m@c, becoming vllm"),
+        (12.0, said("Worker_DP0", "Reducing Torch threads from 2 to 1 for serving")),
+        (13.0, said("EngineCore_DP0", "init engine (profile, create kv cache, warmup model) took 9.1 s")),
+        (14.0, "INFO:     Application startup complete."),
+    )
+    with health() as (url, answers), running("VLLM::Worker_DP0=3") as engine:
+        prepare(paths, url)
+        plan = WorkerPlan(0, None, CPUS, 2, None, serve_cpus=CPUS[:1])
+        env = (("OMP_NUM_THREADS", "2"), ("VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "1"))
+        record = replace(read_handoff(paths), workers=(plan,), env=env)
+        assert write_handoff(WriteHandoff("test"), record, paths).error is None
+        answers.status = 200
+        Tender(RealHost(), paths, lambda _event: None, Tree(engine.pid), log=lambda: log).look()
+    report = read_boot(paths)
+
+    assert report is not None
+    assert CPUS[0] not in os.sched_getaffinity(0)
+    assert [(CPUS[:1], 2, ())] == [(w.found_cpus, w.reported_threads, w.findings) for w in report.workers]
+    assert ("serve", 10.0, 14.0) == (report.spans[0].name, report.spans[0].start_unix_s, report.ready_unix_s)
+    assert "start server" in [span.name for span in report.spans]
 
 
 def test_an_engine_that_nobody_planned_is_left_alone(paths: Paths) -> None:
