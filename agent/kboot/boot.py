@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -66,7 +66,16 @@ def boot(
     """
     with Peering(paths) if peering is None else nullcontext(peering) as joined:
         member = joined.join(profile, host, emit)
-        report = _boot(profile, host, paths, options, emit, stop, on_ready, member)
+        if member is not None:
+            emit = member.begin(emit)
+        try:
+            rejoin = partial(_rejoin, joined, profile, host)
+            report = _boot(profile, host, paths, options, emit, stop, on_ready, member, rejoin)
+        except KbootError as exc:
+            joined.failed(exc)
+            raise
+        if report.error is not None:
+            joined.failed(report.error)
         if member is not None and peering is None and not options.serve:
             member.linger(stop)
     return report
@@ -81,8 +90,9 @@ def _boot(
     stop: threading.Event,
     on_ready: OnReady,
     member: Member | None,
+    rejoin: Callable[[Member | None, Emit], tuple[Member | None, Emit]],
 ) -> BootReport:
-    """Boot this node, alone or as a member of its fleet."""
+    """Boot this node, alone or as a member of its fleet, which may have become whole only while the plan was made."""
     started_unix_s = unix_s()
     make_dirs(paths.runtime)
     with turn(paths, emit, stop) if not options.bytes_only else nullcontext(emit) as emit:
@@ -95,6 +105,8 @@ def _boot(
             raise
         planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
         emit(PhaseFinished("plan", "done", planned.seconds, 0))
+        if job.prepared is not None and job.prepared.group.members:
+            member, emit = rejoin(member, emit)
         tools = tools_of(job, host, paths, emit, stop)
         if member is not None:
             member.offer(job.checkpoint.listing, job.store)
@@ -110,6 +122,9 @@ def _boot(
         keep_report(report, paths, emit)
         good = hold(paths, host, emit, stop)
         report = _going_live(report) if good else report
+    if good and member is not None and job.prepared is not None and job.prepared.group.members:
+        report = _start_together(job.prepared, report, member, paths, emit, stop)
+        good = report.status in ("done", "degraded")
     if job.prepared is not None and options.serve and good:
         beside = begin(later, tools)
         try:
@@ -119,6 +134,23 @@ def _boot(
             beside.end("the engine did not start")
     keep_report(report, paths, emit)
     return report
+
+
+def _rejoin(
+    joined: Peering, profile: Profile, host: Host, member: Member | None, emit: Emit
+) -> tuple[Member | None, Emit]:
+    now = joined.join(profile, host, emit)
+    return now, (emit if now is member or now is None else now.begin(emit))
+
+
+def _start_together(
+    prepared: Prepared, report: BootReport, member: Member, paths: Paths, emit: Emit, stop: threading.Event
+) -> BootReport:
+    """Return the report when the nodes that serve with this one are ready too; failed when they cannot start so."""
+    from kboot.apply.fleet_start import gathering_of, start_together
+
+    gathering = gathering_of(prepared.facts, prepared.plan, prepared.group, member.ask, member.key, member.state)
+    return start_together(gathering, prepared.checkpoint.listing, report, paths, emit, stop)
 
 
 def _going_live(report: BootReport) -> BootReport:

@@ -37,7 +37,7 @@ class Meeting:
     """One meeting of a group. members: in the order of ranks; rank 0 is the head.
 
     timeout_s: how long nothing may get on anywhere before this node gives up. pace_s: between two looks.
-    refuse: nodes that differ are not started.
+    refuse: nodes that differ are not started. heard: the last decision that was about this node.
     """
 
     members: Sequence[FleetNode]
@@ -50,6 +50,7 @@ class Meeting:
     refuse: bool = True
     pace_s: float = 0.5
     clock: Callable[[], float] = monotonic_s
+    heard: Decision | None = None
     _looked_s: float = 0.0
     _until_s: float = 0.0
     _tell_at_s: float = 0.0
@@ -96,6 +97,7 @@ class Meeting:
                 decision = None
             elif all(_accepts(seen[node.name], decision) for node in self.members[1:]):
                 decision = Decision(decision.round, "start", decision.runs, (), decision.statements)
+                self.heard = decision
                 self.state.change(decision=decision, stage="started")
                 self._linger("started")
                 return decision
@@ -121,7 +123,8 @@ class Meeting:
         if not stops or not self.refuse:
             return Decision(secrets.token_hex(8), "proposed", runs, (), statements)
         why = tuple(sentence(each) for each in stops)
-        self.state.change(decision=Decision(secrets.token_hex(8), "refuse", runs, why, statements))
+        self.heard = Decision(secrets.token_hex(8), "refuse", runs, why, statements)
+        self.state.change(decision=self.heard)
         raise disagreement(why, sorted(odd_nodes(stops)))
 
     def _lost(self, decision: Decision, seen: Seen) -> str | None:
@@ -143,6 +146,7 @@ class Meeting:
             state, mine = seen[head.name], self.state.now()
             decision = state.decision if isinstance(state, NodeState) else None
             if decision is not None and decision.runs.get(mine.name) == mine.run:
+                self.heard = decision
                 if decision.verdict == "refuse":
                     raise disagreement(decision.why, ())
                 if decision.verdict == "gave-up":

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.facts.collect import find_fleet
 from kboot.host.paths import Paths
@@ -47,6 +48,11 @@ class Peering:
         key = read_key(Path(ask.key_file))
         self._member = Member(ask, facts, facts.nodes[facts.me], key, self._paths, emit)
         return self._member
+
+    def failed(self, error: KbootError) -> None:
+        """Tell the other nodes, if there are any, that the boot has failed, and why."""
+        if self._member is not None:
+            self._member.failed(error)
 
     def end(self) -> None:
         """Leave the fleet."""

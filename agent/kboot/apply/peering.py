@@ -59,6 +59,15 @@ class Member:
                 raise
             emit(Notice("peers.not_served", f"{exc.code}: {exc.message} ({', '.join(exc.where)})"))
 
+    def begin(self, emit: Emit) -> Emit:
+        """Begin a boot as another run of this node; return what its events go to, so that the others see it get on."""
+        self.state.begin_again()
+        return self.state.follow(emit)
+
+    def failed(self, error: KbootError) -> None:
+        """Tell the others that the boot has failed, and why."""
+        self.state.change(stage="failed", why=error.message[:500])
+
     def offer(self, listing: Listing, store: Store) -> None:
         """Give out from now on what is here of this commit."""
         self._board = Board(listing, store)

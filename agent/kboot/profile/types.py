@@ -253,7 +253,8 @@ class FleetAsk:
     bind: address or interface to answer on; empty = the address that routes to the peers.
     key_file: the secret that all nodes of the fleet share; whoever has it is a node.
     serve_mib_s_while_serving: what this node gives to its peers while its engine serves; 0 = no limit.
-    start_timeout_s: how long a node that is ready waits for the others before it gives up.
+    start_timeout_s: how long a node that is ready waits while nothing gets on anywhere. differences: what is done about
+    nodes of one engine that differ in commit, driver, engine, kernel caches, network or free memory.
     fetch: whole = every node gets every file; local-experts = only the experts that its ranks load.
     """
 
@@ -265,6 +266,7 @@ class FleetAsk:
     key_file: str = ""
     serve_mib_s_while_serving: Annotated[float, Ge(0.0)] = 64.0
     start_timeout_s: Annotated[float, Gt(0.0), Le(86400.0)] = 240.0
+    differences: Literal["refuse", "warn"] = "refuse"
     fetch: Literal["whole", "local-experts"] = "whole"
 
 

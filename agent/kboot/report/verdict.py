@@ -6,9 +6,13 @@ from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
 from kboot.report.types import BootReport
 
 
+_OTHERS = frozenset({"fleet-not-together", "fleet-incomplete"})
+"""Nodes that are not there may come: a machine that was taken away is replaced by another."""
+
+
 def is_transient(error: KbootError) -> bool:
     """Return whether the same boot may succeed later without anybody changing anything."""
-    return isinstance(error, SourceError) and error.retry
+    return (isinstance(error, SourceError) and error.retry) or error.code in _OTHERS
 
 
 def judge(result: BootReport | KbootError | None, record_exists: bool) -> KbootError | None:
