@@ -12,6 +12,8 @@ from kboot.profile.types import Profile
 MARGIN_BYTES = 1 << 30
 """Kept free beside the checkpoint: ledger, records, kernel caches, a log."""
 MARGIN_INODES = 1000
+LEAST_BYTES = 128 << 20
+"""Without so much not even the ledger, a boot's records and a compiled kernel find room."""
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -25,6 +27,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if mount.free_inodes is not None and mount.total_bytes and 0 < mount.free_inodes < MARGIN_INODES:
         return _no_inodes(mount)
     seen = f"{disk_size(mount.free_bytes)} free on {mount.mount_point}"
+    if mount.total_bytes and mount.free_bytes < LEAST_BYTES:
+        return _full(seen, mount)
     if profile is None:
         return Finding("ok", f"{seen}; no profile says how much is needed")
     if checkpoint is None:
@@ -59,6 +63,16 @@ def _too_small(seen: str, missing: int, mount: Mount) -> Finding:
         wanted=f"{disk_size(missing + MARGIN_BYTES)} free",
         why="boot refuses before the first byte",
         hint=f"`du -xh -d1 {mount.path} | sort -h` shows what is there; or a larger disk (state_dir in kboot.toml)",
+    )
+
+
+def _full(seen: str, mount: Mount) -> Finding:
+    return Finding(
+        "fail",
+        f"{seen} of {disk_size(mount.total_bytes or 0)}: it is full",
+        wanted=f"{disk_size(LEAST_BYTES)} free, whatever is still to fetch",
+        why="nothing can be recorded, handed off or compiled",
+        hint=f"`du -xh -d2 {mount.mount_point} | sort -h | tail` shows what is there; `kboot cache gc`",
     )
 
 
