@@ -13,7 +13,16 @@ from kboot.facts.collect import collect
 from kboot.facts.types import Gap, Gpu, NodeFacts
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
-from kboot.inquiry import Inquiry, Patient, allowed_nodes, changed_variables, free_gpus, inquire, read_workers
+from kboot.inquiry import (
+    Inquiry,
+    Patient,
+    allowed_nodes,
+    changed_variables,
+    free_gpus,
+    inquire,
+    read_workers,
+    why_no_trust,
+)
 
 PATIENT = Patient(cuda_s=20, headers_s=20, measures=False)
 
@@ -94,3 +103,16 @@ def test_a_node_that_kboot_has_not_prepared_has_no_workers(tmp_path: Path) -> No
     """Without a record there is nothing to compare, and nothing is written."""
     assert () == read_workers(RealHost(), paths_in(tmp_path))
     assert [] == os.listdir(tmp_path)
+
+
+def test_certificates_that_the_environment_names_are_read(tmp_path: Path) -> None:
+    """B033: empty counts as unset, a file that is missing is named; a file that is no certificate too."""
+    cases = Path(__file__).parent / "cases" / "B033"
+    empty, missing = (
+        dict([(cases / name).read_text().splitlines()[0].split("=", 1)]) for name in ("env_empty", "env_missing")
+    )
+    (tmp_path / "not.pem").write_text("no certificate")
+
+    assert "" == why_no_trust(empty)
+    assert "SSL_CERT_FILE names /nonexistent.pem, which does not exist" == why_no_trust(missing)
+    assert "cannot be read as certificates" in why_no_trust({"CURL_CA_BUNDLE": str(tmp_path / "not.pem")})

@@ -21,6 +21,7 @@ from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.inquiry import Inquiry, Patient, inquire
+from kboot.outreach import REACHES, reach_out
 from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_rates
 from kboot.profile.types import NodeConfig, Profile
 from kboot.report.evidence import evidence
@@ -74,7 +75,7 @@ def run_doctor(
     skip: Sequence[str] = (),
     config: NodeConfig | None = None,
 ) -> DoctorReport:
-    """Ask every check of a mode and return the answers; changes nothing and makes no network request.
+    """Ask every check of a mode and return the answers; changes nothing. Only modes full and deep use the network.
 
     only, skip: check ids, or patterns of them ("gpu.*"); empty = all, none. budget: None = the mode's. What cannot be
     read in time makes checks answer unknown, so the run ends within its budget on a node in any state. config: of the
@@ -97,6 +98,8 @@ def run_doctor(
         inquiry = Inquiry(host, paths, frozenset(check.id for check in checks), emit)
         patient = Patient(budget.cuda_s, budget.checkpoint_s, measures=mode in ("full", "deep"))
         known = inquire(inquiry, known, profile, checkpoint, patient)
+        token_file = (config or NodeConfig()).token_file
+        known = reach_out(inquiry, known, profile, checkpoint, token_file, REACHES[mode])
         surveyor = Surveyor(host, paths, profile, config or NodeConfig(), DEPTHS[mode], emit)
         known = surveyor.survey(known, checkpoint, _key_name(known, profile, checkpoint))
         if host.live and budget.measure_s and checkpoint is not None and any(c.id == "disk.rate" for c in checks):

@@ -35,6 +35,7 @@ from kboot.store.store import Store
 _T = TypeVar("_T")
 _SMALL_S = 5.0
 """For calls that either answer at once or hang."""
+CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOKENIZERS_PARALLELISM")
 
 
@@ -86,6 +87,7 @@ def inquire(
             cuda=_cuda(inquiry, facts, patient),
             memory_policy=_memory_policy(inquiry, facts),
             workers=_workers(inquiry),
+            trust=_trust(inquiry),
         )
     if profile is not None and checkpoint is not None and inquiry.wants("fit.vram"):
         asked = replace(asked, weights=_weights(inquiry, facts, profile, checkpoint, patient.headers_s))
@@ -107,6 +109,25 @@ def _cuda(inquiry: Inquiry, facts: NodeFacts, patient: Patient) -> CudaFacts | N
 def free_gpus(facts: NodeFacts) -> tuple[Gpu, ...]:
     """Return the GPUs that nobody works on: memory is only taken of these."""
     return tuple(gpu for gpu in facts.gpu.gpus if gpu.bus_id and not gpu.processes)
+
+
+def _trust(inquiry: Inquiry) -> str | None:
+    """Read the certificates that the environment names, if any; "" where that works."""
+    if not inquiry.wants("net.ca_file"):
+        return None
+    env = {name: value for name, value in inquiry.host.environ().items() if name in CA_VARIABLES and value.strip()}
+    return inquiry.ask("trust", "certificates", lambda: why_no_trust(env), _SMALL_S) if env else ""
+
+
+def why_no_trust(env: Mapping[str, str]) -> str:
+    """Return why the certificates that an environment names cannot be used; "" where they can."""
+    from kboot.sources.tls import tls_context
+
+    try:
+        tls_context(env)
+    except KbootError as exc:
+        return exc.message
+    return ""
 
 
 def _memory_policy(inquiry: Inquiry, facts: NodeFacts) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
 from kboot.engines import engine
-from kboot.facts.asked_types import AskedFacts, LiveWorker, WeightShare
+from kboot.facts.asked_types import AllReduce, AskedFacts, DiagTest, LiveWorker, RateLimit, SourceAnswer, WeightShare
 from kboot.facts.fleet_types import FleetFacts, FleetNode, NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
 from kboot.facts.kept_types import (
@@ -216,6 +216,13 @@ NODE = NodeFacts(
         ),
         memory_policy="",
         workers=tuple(LiveWorker(n, 4000 + n, 7, 212, 0) for n in range(8)),
+        trust="",
+        sources=(
+            SourceAnswer("hub https://huggingface.co", size_bytes=1 << 20, seconds=0.31, families=(("IPv4", True),)),
+        ),
+        rate_limit=RateLimit("hub https://huggingface.co", 498, 500, 120),
+        diagnostics=(DiagTest("software", "Pass"), DiagTest("memory", "Skip")),
+        allreduce=AllReduce(8, 2 << 30, 478.2, 0),
         weights=WeightShare("8x-h200", "DP8+EP", 98 * GIB, 97 * GIB, 5 * GIB, 35 * GIB, serves=True),
     ),
     measured=MeasuredFacts(

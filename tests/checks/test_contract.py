@@ -33,7 +33,7 @@ import kboot.checks
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
-from kboot.facts.asked_types import LiveWorker
+from kboot.facts.asked_types import AllReduce, DiagTest, LiveWorker, RateLimit, SourceAnswer
 from kboot.facts.fleet_types import NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
 from kboot.facts.kept_types import IndexFacts, LockFacts, ReclaimFacts, SmallFile, TermsFacts
@@ -129,6 +129,21 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
         PROFILE,
         CHECKPOINT,
     ),
+    "gpu.mixed": (node(gpu={"gpus": (*gpus(7), replace(GPUS[7], name="NVIDIA L4"))}), PROFILE, CHECKPOINT),
+    "gpu.driver_branch": (node(gpu={"driver_version": "535.129.03"}), PROFILE, CHECKPOINT),
+    "gpu.dcgm": (
+        node(asked={"diagnostics": (DiagTest("pcie", "Fail", "GPU 3: replays above the threshold"),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "nvlink.allreduce": (node(asked={"allreduce": AllReduce(8, 2 << 30, 41.0, 0)}), PROFILE, CHECKPOINT),
+    "net.ca_file": (node(asked={"trust": "SSL_CERT_FILE names /x.pem, which does not exist"}), PROFILE, CHECKPOINT),
+    "net.source_reach": (
+        node(asked={"sources": (SourceAnswer("hub https://h", "host-unknown", "there is no host h"),)}),
+        PROFILE,
+        CHECKPOINT,
+    ),
+    "net.ratelimit": (node(asked={"rate_limit": RateLimit("hub https://h", 3, 500, 210)}), PROFILE, CHECKPOINT),
     "threads.plan": (
         node(asked={"workers": (LiveWorker(0, 4000, 7, 212, 0, {"OMP_NUM_THREADS": ("7", "224")}),)}),
         PROFILE,
@@ -346,4 +361,5 @@ def test_a_host_that_bakes_images_is_not_asked_about_gpus() -> None:
     """In bake mode nobody asks about GPUs, CPUs or NUMA nodes: those that will serve are others."""
     in_bake = {c.id.split(".")[0] for c in CHECKS if "bake" in c.modes}
 
-    assert {"agent", "ckpt", "cache", "disk", "engine", "env", "facts", "fit", "limits", "sec", "time"} == in_bake
+    asked = "agent ckpt cache disk engine env facts fit limits net sec time"
+    assert set(asked.split()) == in_bake

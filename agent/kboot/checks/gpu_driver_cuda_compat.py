@@ -7,12 +7,11 @@ from collections.abc import Mapping
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
+from kboot.checks.drivers import OLDEST_DRIVER
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
-OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
-"""By major CUDA version; source: docs.nvidia.com/deploy/cuda-compatibility (minor version compatibility)."""
 _TAG = re.compile(r"\+cu(\d{2})\d$")
 _RUNTIME = re.compile(r"^nvidia-cuda-runtime(?:-cu(\d{2}))?$")
 

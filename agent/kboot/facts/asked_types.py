@@ -96,7 +96,8 @@ class AskedFacts:
 
     cuda: what starting CUDA met. memory_policy: "" where set_mempolicy is allowed, else why not. sources: each, asked
     for bytes. rate_limit: what the Hub says of it. diagnostics: of dcgmi. allreduce: of nccl-tests. workers: those that
-    serve; () where nothing of kboot runs. weights: as they are laid out here.
+    serve; () where nothing of kboot runs. weights: as they are laid out here. trust: "" where the certificates that the
+    environment names can be read, or it names none; else why not.
     """
 
     cuda: CudaFacts | None = None
@@ -107,3 +108,4 @@ class AskedFacts:
     allreduce: AllReduce | None = None
     workers: tuple[LiveWorker, ...] | None = None
     weights: WeightShare | None = None
+    trust: str | None = None

@@ -106,6 +106,13 @@ class Hub:
             raise SourceError("link-needs-token", f"{self._origin.address} gives {file.path} only with the token")
         return answer.url
 
+    def api_headers(self, repo: str) -> Mapping[str, str]:
+        """Return the headers of one answer of the Hub's API about a repository: they tell how much may be asked."""
+        headers = {"Authorization": f"Bearer {self._token.value}"} if self._token.value else {}
+        answer = self._client.get(f"{self.endpoint}/api/models/{quote(repo)}", headers)
+        answer.drop()
+        return answer.headers
+
     def interrupt(self) -> None:
         """End every open body and refuse new ones. See Source."""
         self._stop.set()
