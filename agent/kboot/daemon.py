@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kboot.apply.cache_push import leaving
 from kboot.apply.joining import Peering
 from kboot.apply.monitor import Monitor, Source
 from kboot.apply.power_on import with_power_on
@@ -380,6 +381,7 @@ def run_daemon(
                 notifier=notifier or own_notifier(),
                 forward=emit,
                 timing=timing or Timing(),
+                drain=leaving(load, paths, len(host.affinity())),
                 stands_by=lambda: config.standby and not is_live(paths, host),
             )
             source = Source(daemon.status_document, daemon.is_alive, daemon.notice)

@@ -46,6 +46,16 @@ def test_tar_and_zstd_read_it_and_the_list_stands_first(tmp_path: Path) -> None:
     assert (len(files), True) == (done.files, done.complete)
 
 
+def test_a_stop_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Told to stop, it ends with an error, and there is neither an archive nor a part of one."""
+    folder, stop = make_cache(tmp_path / "cache"), threading.Event()
+    stop.set()
+    with pytest.raises(ActionFailed, match="kboot was stopped while it wrote the archive"):
+        export_cache(folder, tmp_path / "a.tar.zst", 2, stop=stop)
+
+    assert ["cache"] == [path.name for path in tmp_path.iterdir()]
+
+
 def test_what_tore_and_what_is_of_one_machine_stays_at_home(tmp_path: Path) -> None:
     """Torn entries, the probe of GPUs, locks and links are left out and counted."""
     folder = make_cache(

@@ -83,17 +83,25 @@ def test_a_daemon_whose_loop_hangs_is_replaced(new_box: NewBox) -> None:
 
 
 def test_an_announced_end_stops_engine_and_daemon(new_box: NewBox) -> None:
-    """A notice stops the engine's service from inside kboot's sandbox, then kboot, both with success, for good."""
+    """A notice stops the engine's service from inside kboot's sandbox, then kboot, both with success, for good.
+
+    What the engine has compiled is in the seed by then.
+    """
     box = node(new_box)
+    box.write("/etc/kboot/profiles/demo.d/seed.toml", '[cache]\nseed = "/var/lib/kboot/seeds/{key}.tar.zst"\n')
+    box.write("/var/lib/kboot/seeds/README", "")
     box.write("/etc/kboot/kboot.toml", 'schema = 1\nprofile = "demo"\nreclaim = ["file:/run/leave"]\n')
     install_hub(box)
     box.boot()
     wait_for_record(box)
     wait_for_answer(box)
+    until = "for i in $(seq 600); do ls /var/lib/kboot/cache/*/complete && exit; sleep 0.1; done; exit 1"
+    assert 0 == box.run("sh", "-c", until).returncode
     box.run("touch", "/run/leave")
-    box.wait_until("kboot.service", 30, ActiveState="inactive")
-    box.wait_until("kboot-engine.service", 30, ActiveState="inactive")
+    box.wait_until("kboot.service", ActiveState="inactive")
+    box.wait_until("kboot-engine.service", ActiveState="inactive")
 
     assert "success" == box.show("kboot.service", "Result")["Result"]
     assert [] == engine_pids(box)
-    assert "kboot-engine.service has stopped" in box.journal("kboot.service")
+    assert "kboot-engine.service has stopped; its kernel cache is in its seed" in box.journal("kboot.service")
+    assert 0 == box.run("sh", "-c", "ls /var/lib/kboot/seeds/*.tar.zst").returncode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,13 +52,16 @@ class Exported:
     seconds: float
 
 
-def export_cache(folder: Path, target: Path, cpus: int, *, incomplete: bool = False) -> Exported:
+def export_cache(
+    folder: Path, target: Path, cpus: int, *, incomplete: bool = False, stop: threading.Event | None = None
+) -> Exported:
     """Write the archive; `target` is there, whole and durable, or as it was before. The same files give the same bytes.
 
-    incomplete: also a cache with which no engine has reached ready.
+    incomplete: also a cache with which no engine has reached ready. stop: ends it early.
 
     Raises:
-        ActionFailed: cache-missing, cache-not-complete, cache-changed (an engine is writing it), or the disk says no.
+        ActionFailed: cache-missing, cache-not-complete, cache-changed (an engine is writing it), interrupted, or the
+            disk says no.
     """
     started_s = monotonic_s()
     threads = max(1, min(cpus, _MAX_THREADS))
@@ -79,11 +83,16 @@ def export_cache(folder: Path, target: Path, cpus: int, *, incomplete: bool = Fa
     )
     found = ArchiveList(folder.name, factors, completed, __version__, files)
     with _steady(folder):
-        archive_bytes = _write(found, folder, target, threads)
+        archive_bytes = _write(found, folder, target, threads, stop or threading.Event())
     seconds = monotonic_s() - started_s
     return Exported(
         str(target), found.key, completed is not None, len(files), found.size_bytes, archive_bytes, left_out, seconds
     )
+
+
+def carried_paths(folder: Path) -> frozenset[str]:
+    """Return the paths of a cache's files that an archive of it holds."""
+    return frozenset(entry.path for entry in _entries(folder)[0])
 
 
 def _state(folder: Path) -> tuple[Mapping[str, str], float | None]:
@@ -143,7 +152,7 @@ class _steady:  # noqa: N801  (reads as a word of the `with` line)
                 raise exc
 
 
-def _write(found: ArchiveList, folder: Path, target: Path, threads: int) -> int:
+def _write(found: ArchiveList, folder: Path, target: Path, threads: int, stop: threading.Event) -> int:
     """Write the archive; return its size."""
     import zstandard
 
@@ -151,6 +160,8 @@ def _write(found: ArchiveList, folder: Path, target: Path, threads: int) -> int:
     with OutFile(target) as out:
         with compressor.stream_writer(cast("IO[bytes]", out), closefd=False, write_size=_BATCH_BYTES) as writer:
             for piece in _batched(_members(found, folder)):
+                if stop.is_set():
+                    raise ActionFailed("interrupted", "kboot was stopped while it wrote the archive")
                 writer.write(piece)
         return out.commit()
 

@@ -94,6 +94,15 @@ def import_cache(stream: Readable, cache: Path, fits: Fits, *, replace: bool = F
     return Imported(found.key, str(target), complete, len(found.files), found.size_bytes, replaced, seconds)
 
 
+def listing_of(stream: Readable) -> ArchiveList:
+    """Return what an archive holds, from its beginning alone.
+
+    Raises:
+        ActionFailed: archive-not-valid.
+    """
+    return _Tar(stream).listing()
+
+
 def sweep_imports(cache: Path) -> int:
     """Remove what imports that were killed left; only under the lock. Return how many there were."""
     left = [path for path in cache.glob(f"{_TEMP}*.tmp") if path.is_dir()]

@@ -1,0 +1,117 @@
+"""What a node has compiled and tuned goes to its seed before the machine does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fakes.caches import KEY, content, elf, make_cache
+from kboot.apply.cache_import import import_cache
+from kboot.apply.cache_push import leaving, push_cache
+from kboot.apply.handoff import write_handoff
+from kboot.errors import ActionFailed, KbootError
+from kboot.handoff import HandoffRecord
+from kboot.host.paths import Paths
+from kboot.plan.types import WriteHandoff
+from kboot.profile.types import CacheAsk, CheckpointAsk, LayoutAsk, Profile
+
+WINDOW_S = 60.0
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    """A node that serves with a complete cache."""
+    found = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+    folder = make_cache(found.cache)
+    record = HandoffRecord(
+        boot_id="b", profile="p", profile_digest="", repo="o/m", commit="c" * 40, manifest_digest="",
+        verify_mode="full", verified_unix_s=1.0, verify_claim="", model_path="/m", files=(), engine="vllm",
+        argv=("/v",), env=(), unset=(), cpus=(), memory_node=None, workers=(), worker_titles=(), cache_key=KEY,
+        cache_dir=str(folder), served_name="m", health_url=None, models_url=None, completion_url=None,
+        ready_timeout_s=60, kboot_version="0", created_unix_s=1.0,
+    )  # fmt: skip
+    assert write_handoff(WriteHandoff("test"), record, found).error is None
+    (tmp_path / "seeds").mkdir()
+    return found
+
+
+@pytest.fixture
+def seed(tmp_path: Path) -> str:
+    """A seed of its own for each key."""
+    return str(tmp_path / "seeds/{key}.tar.zst")
+
+
+def test_another_node_fills_its_cache_from_what_was_pushed(paths: Paths, seed: str, tmp_path: Path) -> None:
+    """Every file of it, under the key's own name."""
+    said = push_cache(seed, paths, 2, WINDOW_S)
+    with open(seed.replace("{key}", KEY), "rb") as stream:
+        done = import_cache(stream, tmp_path / "other", lambda _found: ())
+
+    assert "its kernel cache is in its seed" in said
+    assert content(paths.cache / KEY) == content(Path(done.path))
+
+
+def test_a_seed_that_lacks_something_is_replaced_and_no_other(paths: Paths, seed: str) -> None:
+    """The same files are not written twice; one more kernel, or a damaged archive, is."""
+    archive = Path(seed.replace("{key}", KEY))
+    push_cache(seed, paths, 2, WINDOW_S)
+    first = archive.stat().st_ino
+    again = push_cache(seed, paths, 2, WINDOW_S)
+    assert ("the seed of its kernel cache is complete", first) == (again.partition(": ")[0], archive.stat().st_ino)
+
+    (paths.cache / KEY / "triton/new").mkdir()
+    (paths.cache / KEY / "triton/new/k.cubin").write_bytes(elf())
+    push_cache(seed, paths, 2, WINDOW_S)
+    assert first != (second := archive.stat().st_ino)
+
+    archive.write_bytes(b"torn")
+    push_cache(seed, paths, 2, WINDOW_S)
+    assert second != archive.stat().st_ino
+    assert archive.stat().st_size > len(b"torn")
+
+
+@pytest.mark.parametrize("seed", ["https://seeds.example/{key}.tar.zst", "/seeds/one-for-all.tar.zst"])
+def test_what_cannot_or_must_not_be_written_is_said(paths: Paths, seed: str) -> None:
+    """A web address, and an archive that other keys' nodes use as well."""
+    assert "its kernel cache stays here: the seed is no path of its own for each key" == push_cache(
+        seed, paths, 2, WINDOW_S
+    )
+
+
+def test_without_a_seed_there_is_nothing_to_say(paths: Paths) -> None:
+    """Most nodes have none."""
+    assert "" == push_cache("", paths, 2, WINDOW_S)
+
+
+def test_a_cache_with_which_no_engine_was_ready_stays(paths: Paths, seed: str, tmp_path: Path) -> None:
+    """What is half compiled helps nobody."""
+    (paths.cache / KEY / "complete").unlink()
+    with pytest.raises(ActionFailed, match="no engine has reached ready"):
+        push_cache(seed, paths, 2, WINDOW_S)
+
+    assert [] == list((tmp_path / "seeds").iterdir())
+
+
+def test_a_window_that_is_too_short_leaves_nothing_behind(paths: Paths, seed: str, tmp_path: Path) -> None:
+    """An engine that takes all of the time, and an archive that is not finished in it."""
+    assert "its kernel cache stays here: the engine has taken all of the time" == push_cache(seed, paths, 2, 0.5)
+    assert [] == list((tmp_path / "seeds").iterdir())
+
+
+def test_what_goes_wrong_keeps_nobody_from_leaving(paths: Paths, tmp_path: Path) -> None:
+    """The folder of the seeds is not there, or the profile is not valid any more: said, and the node ends in order."""
+
+    def profile() -> Profile:
+        layout = LayoutAsk(name="l", gpu="none", gpus_per_node=0)
+        asked = Profile(name="p", schema=1, checkpoint=CheckpointAsk(repo="o/m"), layout=(layout,))
+        return replace(asked, cache=CacheAsk(seed=str(tmp_path / "nowhere/{key}.tar.zst")))
+
+    def broken() -> Profile:
+        raise KbootError("profile-not-valid", "profile p is not valid")
+
+    said = [leaving(load, paths, 2)(WINDOW_S) for load in (profile, broken)]
+
+    assert "its kernel cache stays here: cannot write the file" in said[0]
+    assert "its kernel cache stays here: profile p is not valid" in said[1]
