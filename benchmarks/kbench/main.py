@@ -10,12 +10,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench import cache, fetch, fit, pin, startup, verify
+from kbench import cache, doctor, fetch, fit, pin, startup, verify
 from kbench.document import Document, as_json, as_text
 from kbench.machine import host_facts
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
     "cache": cache.run,
+    "doctor": doctor.run,
     "fetch": fetch.run,
     "fit": fit.run,
     "pin": pin.run,

@@ -41,7 +41,9 @@ def test_fetch_compares_kboot_with_every_tool_there_is(tmp_path: Path) -> None:
     document = run("fetch", "--shards", "3", "--mib", "1", "--work", str(tmp_path))
     promised = {"vs_hf_download_then_verify", "vs_aria2c_then_sha256sum", "vs_curl_then_sha256sum"}
 
-    assert promised | {"fraction_of_limit"} == set(document["ratios"]) | set(document["left_out"])
+    promised |= {"fraction_of_limit", "tls_fraction_of_limit", "tls_vs_curl_then_sha256sum"}
+
+    assert promised == set(document["ratios"]) | set(document["left_out"])
     assert all(ratio > 0 for ratio in document["ratios"].values())
     assert {"peak_rss_mib", "gb_per_s", "limit_is"} <= set(document["figures"])
     assert [] == list(tmp_path.iterdir())
@@ -58,6 +60,7 @@ def test_a_tool_that_is_missing_is_named(tmp_path: Path) -> None:
     document = run("fetch", "--shards", "2", "--mib", "1", path=str(tools))
 
     assert "curl not installed" == document["left_out"]["vs_curl_then_sha256sum"]
+    assert "openssl not installed" == document["left_out"]["tls_fraction_of_limit"]
     assert "vs_hf_download_then_verify" in document["ratios"]
 
 
@@ -116,6 +119,18 @@ def test_fit_reads_headers_and_no_data(tmp_path: Path) -> None:
     assert figures["on_disk_mib"] < 200
     assert figures["headers_remote_requests"] < 120
     assert figures["fit_1561_gb_s"] > 0
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_doctor_is_timed_as_people_run_it(tmp_path: Path) -> None:
+    """Wall and CPU time of the command; beside nvidia-smi where there is one."""
+    document = run("doctor", "--work", str(tmp_path))
+    figures = document["figures"]
+
+    assert {"vs_nvidia_smi_q"} == set(document["ratios"]) | set(document["left_out"])
+    assert 0 < figures["quick_inside_s"]
+    assert 0 < figures["quick_s"] <= figures["quick_slowest_s"]
+    assert 90 < figures["checks"]
     assert [] == list(tmp_path.iterdir())
 
 
