@@ -28,6 +28,7 @@ BASELINES = {
     "aria2c": "vs_aria2c_then_sha256sum",
     "curl": "vs_curl_then_sha256sum",
 }
+TLS_BASELINES = {"tls_vs_curl_then_sha256sum": "curl_tls", "tls_fraction_of_limit": "limit_tls"}
 CURLS = 4
 TRIES = 3
 DISTURBED_SHARE = 0.15
@@ -84,6 +85,11 @@ def _decide(asked: argparse.Namespace, work: Path, origin: Origin) -> Setting:
             methods[name] = method
     threads = _best_threads(asked, work, origin)
     methods["limit"] = partial(_inline, threads=threads)
+    if origin.tls_url:
+        over_tls = {name: methods[name] for name in ("kboot", "curl", "limit") if name in methods}
+        methods |= {f"{name}_tls": partial(_over_tls, method) for name, method in over_tls.items()}
+    why = left_out.get(BASELINES["curl"], "") if origin.tls_url else "openssl not installed"
+    left_out |= {ratio: why for ratio, name in TLS_BASELINES.items() if name not in methods}
     return Setting(methods, left_out, threads)
 
 
@@ -129,10 +135,15 @@ def _once(asked: argparse.Namespace, work: Path, origin: Origin, method: Method)
     return method(origin, out)
 
 
+def _over_tls(method: Method, origin: Origin, out: Path) -> Cost:
+    return method(origin.over_tls(), out)
+
+
 def _kboot(origin: Origin, out: Path) -> Cost:
     write_profile(out, REPO, COMMIT, ("/bin/true",))
     argv = [kboot(), "fetch", "--profile", PROFILE, "--json"]
-    cost, _ = measure(argv, node_env(out, origin.url), timeout_s=TIMEOUT_S, servers=origin.pids)
+    env = {**node_env(out, origin.url), **origin.env}
+    cost, _ = measure(argv, env, timeout_s=TIMEOUT_S, servers=origin.pids)
     return cost
 
 
@@ -168,7 +179,7 @@ def _curl(origin: Origin, out: Path) -> Cost:
         f"{origin.resolve_url('NAME')}"
     )
     argv = ["sh", "-c", script, "sh", str(out)]
-    cost, _ = measure(argv, clean_env(), timeout_s=TIMEOUT_S, servers=origin.pids)
+    cost, _ = measure(argv, clean_env(**origin.env), timeout_s=TIMEOUT_S, servers=origin.pids)
     return cost.then(_sha256sum(origin, out))
 
 
@@ -189,7 +200,7 @@ def _inline(origin: Origin, out: Path, threads: int) -> Cost:
     jobs = out / "jobs"
     jobs.write_text("".join(f"{f.sha256} {origin.resolve_url(f.path)}\n" for f in origin.shards))
     argv = [sys.executable, "-I", str(Path(__file__).with_name("inline.py")), str(jobs), str(out), str(threads)]
-    cost, _ = measure(argv, clean_env(), timeout_s=TIMEOUT_S, servers=origin.pids)
+    cost, _ = measure(argv, clean_env(**origin.env), timeout_s=TIMEOUT_S, servers=origin.pids)
     return cost
 
 
@@ -200,6 +211,9 @@ def _document(origin: Origin, setting: Setting, costs: dict[str, list[Cost]]) ->
         for name, ratio in BASELINES.items()
         if name in costs
     }
+    for ratio, name in TLS_BASELINES.items():
+        if name in costs:
+            ratios[ratio] = median(o.wall_s / own.wall_s for o, own in zip(costs[name], costs["kboot_tls"]))
     limits = [limit.wall_s / own.wall_s for limit, own in zip(costs["limit"], costs["kboot"])]
     ratios["fraction_of_limit"] = median(limits)
     figures: dict[str, Value] = {
@@ -210,6 +224,8 @@ def _document(origin: Origin, setting: Setting, costs: dict[str, list[Cost]]) ->
         "gb_per_s": size_gb / median(c.wall_s for c in costs["kboot"]),
         "limit_is": f"http.client readinto + sha256 + pwrite, {setting.threads} threads, no fsync",
     }
+    if "kboot_tls" in costs:
+        figures["tls_gb_per_s"] = size_gb / median(c.wall_s for c in costs["kboot_tls"])
     for name, runs in costs.items():
         figures[f"{name}_wall_s"] = median(c.wall_s for c in runs)
         figures[f"{name}_cpu_s_per_gb"] = median(c.cpu_s for c in runs) / size_gb

@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import os
 import queue
+import ssl
 import sys
 import threading
 from urllib.parse import urlsplit
@@ -35,9 +36,17 @@ def receive(connection: http.client.HTTPConnection, url: str, target: str, buffe
     return digest.hexdigest()
 
 
-def work(host: str, jobs: queue.SimpleQueue[tuple[str, str]], folder: str, failures: list[str]) -> None:
+def connect(origin: str) -> http.client.HTTPConnection:
+    """Return a connection that is made when it is first used; over TLS with the system's roots, or SSL_CERT_FILE."""
+    parts = urlsplit(origin)
+    if parts.scheme == "https":
+        return http.client.HTTPSConnection(parts.netloc, context=ssl.create_default_context())
+    return http.client.HTTPConnection(parts.netloc)
+
+
+def work(origin: str, jobs: queue.SimpleQueue[tuple[str, str]], folder: str, failures: list[str]) -> None:
     """Receive files until none is left."""
-    connection = http.client.HTTPConnection(host)
+    connection = connect(origin)
     buffer = memoryview(bytearray(BUFFER_BYTES))
     while True:
         try:
@@ -58,13 +67,13 @@ def main(argv: list[str]) -> int:
     """Return 1 when any file is not the wanted one."""
     jobs: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     failures: list[str] = []
-    host = ""
+    origin = ""
     with open(argv[1]) as lines:
         for line in lines:
             wanted, url = line.split()
-            host = urlsplit(url).netloc
+            origin = url
             jobs.put((wanted, url))
-    threads = [threading.Thread(target=work, args=(host, jobs, argv[2], failures)) for _ in range(int(argv[3]))]
+    threads = [threading.Thread(target=work, args=(origin, jobs, argv[2], failures)) for _ in range(int(argv[3]))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -13,7 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 REPO = "bench/model"
@@ -38,12 +38,21 @@ class ServedFile:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A running server. pids: of nginx, for its CPU time. log: one line for each request."""
+    """A running server. pids: of nginx, for its CPU time. log: one line for each request.
+
+    tls_url: the same over TLS; "" where openssl is missing. env: what its clients need beyond their own.
+    """
 
     url: str
     files: tuple[ServedFile, ...]
     pids: tuple[int, ...]
     log: Path
+    tls_url: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def over_tls(self) -> Origin:
+        """Return the same server as its clients see it over TLS."""
+        return replace(self, url=self.tls_url)
 
     @property
     def shards(self) -> tuple[ServedFile, ...]:
@@ -110,17 +119,20 @@ def serve(data: Path, work: Path, files: tuple[ServedFile, ...], *, log_requests
     nginx = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if nginx is None:
         raise RuntimeError("nginx is not installed; the origin needs it (Debian: apt-get install nginx-light)")
-    port = _free_port()
+    port, certificate = _free_port(), _make_certificate(work)
+    tls_port = _free_port() if certificate else 0
     _write_api(work, files)
     config = work / "nginx.conf"
-    config.write_text(_config(data, work, files, port, log_requests))
+    config.write_text(_config(data, work, files, (port, tls_port), log_requests))
     server = subprocess.Popen(
         [nginx, "-p", str(work), "-e", str(work / "error.log"), "-c", str(config)],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         _wait_until_answers(f"http://127.0.0.1:{port}/api/models/{REPO}", server, work)
-        yield Origin(f"http://127.0.0.1:{port}", files, _family(server.pid), work / "access.log")
+        tls_url = f"https://127.0.0.1:{tls_port}" if certificate else ""
+        env = {name: str(certificate) for name in ("SSL_CERT_FILE", "CURL_CA_BUNDLE")} if certificate else {}
+        yield Origin(f"http://127.0.0.1:{port}", files, _family(server.pid), work / "access.log", tls_url, env)
     finally:
         server.send_signal(signal.SIGTERM)
         try:
@@ -128,6 +140,22 @@ def serve(data: Path, work: Path, files: tuple[ServedFile, ...], *, log_requests
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def _make_certificate(work: Path) -> Path | None:
+    """Make a key and a certificate for this run; None where openssl is missing."""
+    if shutil.which("openssl") is None:
+        return None
+    certificate = work / "tls.pem"
+    subprocess.run(
+        [
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+            "-keyout", str(work / "tls.key"), "-out", str(certificate),
+        ],
+        check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
+    )  # fmt: skip
+    return certificate
 
 
 def _free_port() -> int:
@@ -170,11 +198,16 @@ def _tree_entry(file: ServedFile) -> Mapping[str, object]:
     return entry
 
 
-def _config(data: Path, work: Path, files: tuple[ServedFile, ...], port: int, log_requests: bool) -> str:
+def _config(data: Path, work: Path, files: tuple[ServedFile, ...], ports: tuple[int, int], log_requests: bool) -> str:
     etags = "".join(f'    "{f.path}" \'"{f.etag}"\';\n' for f in files)
     linked = "".join(f'    "{f.path}" \'"{f.sha256}"\';\n' for f in files if f.sha256)
     sizes = "".join(f'    "{f.path}" "{f.size_bytes}";\n' for f in files if f.sha256)
     temp = "".join(f"  {kind}_temp_path {work}/tmp;\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    plain, secure = ports
+    tls = (
+        f"listen 127.0.0.1:{secure} ssl; ssl_certificate {work}/tls.pem; ssl_certificate_key {work}/tls.key;\n"
+        "    ssl_protocols TLSv1.3;"
+    )
     return f"""{"user root;" if os.geteuid() == 0 else ""}
 daemon off; worker_processes 1; pid {work}/nginx.pid; error_log {work}/error.log;
 events {{ worker_connections 1024; }}
@@ -192,7 +225,7 @@ http {{
     default "";
 {sizes}  }}
   server {{
-    listen 127.0.0.1:{port};
+    listen 127.0.0.1:{plain}; {tls if secure else ""}
     location ~ ^/api/models/{REPO}(/revision/(main|{COMMIT}))?$ {{
       default_type application/json; alias {work}/info.json;
     }}
