@@ -122,7 +122,7 @@ def _boot(
         keep_report(report, paths, emit)
         good = hold(paths, host, emit, stop)
         report = _going_live(report) if good else report
-    if good and member is not None and job.prepared is not None and job.prepared.group.members:
+    if good and member is not None:
         report = _start_together(job.prepared, report, member, paths, emit, stop)
         good = report.status in ("done", "degraded")
     if job.prepared is not None and options.serve and good:
@@ -144,9 +144,12 @@ def _rejoin(
 
 
 def _start_together(
-    prepared: Prepared, report: BootReport, member: Member, paths: Paths, emit: Emit, stop: threading.Event
+    prepared: Prepared | None, report: BootReport, member: Member, paths: Paths, emit: Emit, stop: threading.Event
 ) -> BootReport:
     """Return the report when the nodes that serve with this one are ready too; failed when they cannot start so."""
+    if prepared is None or not prepared.group.members:
+        member.state.change(stage="started", commit=report.commit)  # it serves alone: nobody is waited for
+        return report
     from kboot.apply.fleet_start import gathering_of, start_together
 
     gathering = gathering_of(prepared.facts, prepared.plan, prepared.group, member.ask, member.key, member.state)
