@@ -105,7 +105,7 @@ class FakeHub:
 
     token: wanted in every request to the Hub. cdn: LFS files are redirected to a second origin with a signed link.
     lfs: which paths are kept in LFS. rate_bytes_s: per connection; 0 = as fast as it goes. page: entries per page of
-    the tree. tls: serve https with tests/fakes/tls.
+    the tree. tls: serve https with tests/fakes/tls. address: to listen on. sent_bytes: of files' contents, so far.
     """
 
     def __init__(
@@ -119,7 +119,9 @@ class FakeHub:
         rate_bytes_s: int = 0,
         page: int = 1000,
         tls: bool = False,
+        address: str = "127.0.0.1",
     ) -> None:
+        self.sent_bytes = 0
         self.files = dict(files)
         self.repo = repo
         self.commit = commit
@@ -137,10 +139,10 @@ class FakeHub:
         self._sending = 0
         self._faults: dict[str, list[Fault]] = {}
         self._lock = threading.Lock()
-        self._server = _server(self, "hub", tls)
-        self._cdn = _server(self, "cdn", tls)
+        self._server = _server(self, "hub", tls, address)
+        self._cdn = _server(self, "cdn", tls, address)
         scheme = "https" if tls else "http"
-        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}"
+        self.url = f"{scheme}://{address}:{self._server.server_port}"
         # Another origin by port; by name as well, since huggingface_hub 1.31 compares names only.
         self.cdn_url = f"{scheme}://localhost:{self._cdn.server_port}"
 
@@ -171,6 +173,11 @@ class FakeHub:
             self._sending += more
             self.most_at_once = max(self.most_at_once, self._sending)
 
+    def sent(self, size_bytes: int) -> None:
+        """Count bytes of files that went out."""
+        with self._lock:
+            self.sent_bytes += size_bytes
+
     def asked(self, path: str) -> list[Request]:
         """Return the requests that asked either origin for a file's bytes."""
         return [r for r in list(self.requests) if r.path.endswith("/" + path) and "/api/" not in r.path]
@@ -198,7 +205,7 @@ def git_sha1(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def _server(hub: FakeHub, origin: str, tls: bool) -> ThreadingHTTPServer:
+def _server(hub: FakeHub, origin: str, tls: bool, address: str) -> ThreadingHTTPServer:
     class Handler(_Handler):
         pass
 
@@ -211,7 +218,7 @@ def _server(hub: FakeHub, origin: str, tls: bool) -> ThreadingHTTPServer:
         def handle_error(self, request: object, client_address: object) -> None:
             """A client that hangs up is part of the tests."""
 
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server((address, 0), Handler)
     if tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(TLS / "server.pem", TLS / "server.key")
@@ -327,6 +334,7 @@ class _Handler(BaseHTTPRequestHandler):
         for at in range(0, len(data), step):
             piece = data[at : at + step]
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if isinstance(fault, Chunked) else piece)
+            self.hub.sent(len(piece))
             if rate_bytes_s:
                 self.wfile.flush()
                 time.sleep(len(piece) / rate_bytes_s)

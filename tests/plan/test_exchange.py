@@ -106,7 +106,9 @@ def test_a_node_that_was_never_seen_is_waited_for_while_there_is_other_work() ->
     taken_over = own("n0", gone=frozenset({"n2"})) & ~own("n0")
 
     assert Pick(BLOB, first(own("n0")), ORIGIN) == choose([WANT], fleet)
-    assert Pick(BLOB, first(taken_over), ORIGIN) == choose([replace(WANT, free=ALL & ~own("n0"))], fleet)
+    rest = replace(WANT, free=ALL & ~own("n0"))
+    assert Pick(BLOB, first(taken_over), ORIGIN) == choose([rest], fleet)
+    assert None is choose([rest], replace(fleet, from_origin=1)), "one by one, since it may come any moment"
 
 
 def test_a_slow_owner_is_helped_from_the_far_end() -> None:

@@ -19,8 +19,11 @@ from kboot.sources.peers import Peer, have_target
 _POLL_S = 0.2
 _POLL_FOR_EACH_S = 0.02  # more nodes are asked less often: each answers all the others
 _LOST_S = 3.0  # without an answer for so long, a node's pieces are for the others
+_ALONE_S = 20.0  # where none of several answers any more it is this node that is cut off: it will hear of them again
 _FIRST_S = 10.0  # for so long at most nothing is asked of the origin before every node was asked once
-_LATE_S = 3.0  # a node that was never seen is waited for at least so long
+_LATE_S = 5.0  # a node that does not answer yet is waited for at least so long
+_PREPARING_S = 20.0  # one that answers, and knows nothing of the commit yet, longer
+_NEVER_S = 40.0  # one that did not come for so long is not expected
 _STALLED_S = 15.0  # a node that answers, but got nothing new for so long, is not relied on
 _SLOW_S = 5.0  # what would take a node longer than this is helped with
 _KNOWN_S = 2.0
@@ -44,6 +47,7 @@ class _Seen:
 
     peer: Peer
     asked: bool = False
+    prepares: bool = False
     answered_s: float | None = None
     missed_since_s: float | None = None
     gained_s: float = 0.0
@@ -112,7 +116,7 @@ class View:
                 self._me,
                 self.names,
                 others,
-                frozenset(name for name, seen in self._seen.items() if self._is_out(seen, now)),
+                self._out(now),
                 frozenset(name for name, seen in self._seen.items() if self._is_late(seen, now)),
                 from_origin=from_origin,
                 from_others=sum(seen.busy for seen in self._seen.values()),
@@ -232,7 +236,8 @@ class View:
             return False
         now = monotonic_s()
         with self._lock:
-            if error.code == "peer-knows-not":  # it runs, and is not there yet: late, not lost
+            seen.prepares = error.code == "peer-knows-not"
+            if seen.prepares:  # it runs, and is not there yet: late, not lost
                 seen.have, seen.fetching = {}, {}
                 seen.answered_s = seen.missed_since_s = None
                 return False
@@ -257,12 +262,24 @@ class View:
     def _gives(self, seen: _Seen, now_s: float) -> bool:
         return seen.answered_s is not None and not seen.is_lost(now_s)
 
+    def _out(self, now_s: float) -> frozenset[str]:
+        """Return the nodes that are not counted on."""
+        out = frozenset(name for name, seen in self._seen.items() if self._is_out(seen, now_s))
+        missed = [seen.missed_since_s for seen in self._seen.values() if seen.answered_s is not None]
+        since_s = max((s for s in missed if s is not None), default=0.0)
+        if len(missed) > 1 and None not in missed and now_s - since_s < _ALONE_S:
+            return self.dropped()
+        return out
+
     def _is_out(self, seen: _Seen, now_s: float) -> bool:
-        stalled = not seen.complete and seen.answered_s is not None and now_s - seen.gained_s >= _STALLED_S
+        if seen.answered_s is None:
+            return seen.dropped or now_s - self._began_s >= _NEVER_S
+        stalled = not seen.complete and now_s - seen.gained_s >= _STALLED_S
         return seen.is_lost(now_s) or stalled
 
     def _is_late(self, seen: _Seen, now_s: float) -> bool:
-        return seen.answered_s is None and not seen.dropped and now_s - self._began_s >= _LATE_S
+        for_s = _PREPARING_S if seen.prepares else _LATE_S
+        return seen.answered_s is None and not seen.dropped and now_s - self._began_s >= for_s
 
     def _other(self, name: str, seen: _Seen, now_s: float) -> Other:
         busy = seen.busy + (_AVOIDED if now_s < seen.avoid_until_s else 0)

@@ -195,7 +195,7 @@ class Stream:
         except SourceError as exc:
             if not self._stop.is_set():
                 self._desk.trouble(claim, source, exc, claim.position - before >= _WORTH_BYTES)
-        return True
+        return exchange is None or claim.position == claim.end  # meanwhile another node may have it
 
     def _try_node(self, exchange: Exchange, node: Source, claim: Claim, partial: Partial) -> None:
         """Ask a node of the fleet once; what it does not give is chosen anew, of whomever."""

@@ -31,8 +31,9 @@ class Job:
     """One content to fetch, for every file of the commit that has it.
 
     free: ranges that no stream has. cut: it is fetched in pieces. used: sources that delivered bytes of this try.
-    mended: where ranges that were wrong begin, and who delivered them since. rounds: how often the whole content came
-    and was wrong. spoiled: what is on the disk turned out to be wrong. The pool's lock guards all that changes.
+    mended: where ranges that were wrong begin, and who delivered them since. failures: as in Claim, of pieces that are
+    claimed again and again, by where they end. rounds: how often the whole content came and was wrong. spoiled: what is
+    on the disk turned out to be wrong. The pool's lock guards all that changes.
     """
 
     actions: tuple[FetchFile, ...]
@@ -45,6 +46,7 @@ class Job:
     cuttable: bool = True
     used: set[str] = field(default_factory=set)
     mended: dict[int, str] = field(default_factory=dict)
+    failures: dict[int, dict[str, int]] = field(default_factory=dict)
     rounds: int = 0
     spoiled: VerificationFailed | None = None
     error: KbootError | None = None
@@ -287,8 +289,9 @@ class Pool:
         job = chosen.job
         left = subtract(tuple(job.free), chosen.start, chosen.end)
         job.free = list(left)
-        source, node = chosen.source, chosen.node
-        claim = Claim(job, chosen.start, chosen.end, chosen.start, monotonic_s(), source=source, node=node)
+        claim = Claim(job, chosen.start, chosen.end, chosen.start, monotonic_s())
+        claim.source, claim.node = chosen.source, chosen.node
+        claim.failures = job.failures.setdefault(chosen.end, {})
         job.claims.append(claim)
         chooser.began(claim)
         return claim

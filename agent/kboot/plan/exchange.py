@@ -39,8 +39,8 @@ class Fleet:
     """The fleet as this node sees it now.
 
     names: of all nodes. others: those that answer and may be asked. lost: nodes whose pieces are for the others from
-    now on. late: nodes that were never seen; their pieces wait until this node has nothing else to do. slow: nodes that
-    would take long for what is left of theirs. from_origin, from_others: streams that receive from each.
+    now on. late: nodes that were not seen yet. slow: nodes that would take long for what is left of theirs. Both are
+    helped with, piece by piece. from_origin, from_others: streams that receive from each.
     """
 
     me: str
@@ -73,7 +73,9 @@ def choose(wants: Sequence[Want], fleet: Fleet) -> Pick | None:
     both = (own, given) if fleet.from_origin <= fleet.from_others else (given, own)
     if now := next((pick for pick in map(next, both, (None, None)) if pick), None):
         return now
-    later = (_from_origin(wants, fleet, fleet.lost | fleet.late) if fleet.late else iter(()), _help(wants, fleet))
+    if fleet.from_origin:
+        return None  # one at a time: the owner may begin with the same piece before it hears of it
+    later = (_from_origin(wants, fleet, fleet.lost | fleet.late), _help(wants, fleet))
     return next((pick for picks in later for pick in picks), None)
 
 
