@@ -314,7 +314,7 @@ def tools_of(job: Job, host: Host, paths: Paths, emit: Emit, stop: threading.Eve
         listing=job.checkpoint.listing,
         store=job.store,
         sources=job.sources,
-        cpus=len(host.affinity()),
+        cpus=len(host.affinity()) if host.live else 1,  # it is this machine that works, whatever one it reads
         warm_budget_bytes=warm_budget_bytes(job.profile.warm, job.memory),
         write_handoff=lambda action: _write_record(action, job, paths, started_unix_s),
         emit=emit,
