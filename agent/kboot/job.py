@@ -116,7 +116,7 @@ def prepare(
     classes = load_node_classes(paths)
     layouts = of_nodes(matching_layouts(profile, facts, classes, options.gpu), options.nodes, options.node_rank or 0)
     with interrupted_by(stop, sources):
-        model, unread = model_for(layouts, checkpoint.listing, store, sources)
+        model, unread = model_for(layouts, checkpoint.listing, store, sources, stop)
     layout, passed_over = first_that_fits(facts, layouts, checkpoint, classes, model)
     facts = _with_engine(facts, layout, host)
     group = _group(facts, profile.fleet, layout, options, host, emit, stop)

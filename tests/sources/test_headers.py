@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,18 @@ def test_a_cut_answer_is_asked_for_again() -> None:
         hub.fault("model-00001.safetensors", Cut(20))
 
         assert 2 == len(list(remote_headers(source_of(hub), REPO, COMMIT, remotes(files))))
+
+
+def test_a_wait_for_headers_ends_when_kboot_is_told_to_stop() -> None:
+    """However long the server asks everybody to wait."""
+    files, stop = shards(2), threading.Event()
+    with FakeHub(files) as hub:
+        hub.fault("model-00001.safetensors", *[Status(429, {"Retry-After": "250"})] * 9)
+        threading.Timer(0.2, stop.set).start()
+        with pytest.raises(SourceError) as caught:
+            list(remote_headers(source_of(hub), REPO, COMMIT, remotes(files), stop))
+
+    assert "interrupted" == caught.value.code
 
 
 def test_a_refusal_is_the_sources() -> None:

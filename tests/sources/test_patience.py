@@ -92,9 +92,11 @@ def test_a_server_out_of_order_gets_the_time_of_a_restart() -> None:
 
 
 def test_a_wait_ends_when_kboot_is_told_to_stop() -> None:
-    """The wait for a rate limit of minutes is left with the error that it waited for."""
+    """The wait for a rate limit of minutes is left, and what is told is the stop, not the limit."""
     limited = RateLimited("rate-limited", "429", retry_after_s=250.0)
     stop = threading.Event()
     threading.Timer(0.05, stop.set).start()
-    with pytest.raises(RateLimited):
+    with pytest.raises(SourceError) as caught:
         Patience().wait_or_raise(limited, stop)
+
+    assert "interrupted" == caught.value.code

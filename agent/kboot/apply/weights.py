@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -29,10 +30,18 @@ _LIMIT_CONFIG_BYTES = 16 << 20
 _LIMIT_KEPT_BYTES = 64 << 20
 
 
-def listed_model(listing: Listing, store: Store, sources: Sequence[Source], *, keep: bool = True) -> Model:
+def listed_model(
+    listing: Listing,
+    store: Store,
+    sources: Sequence[Source],
+    *,
+    keep: bool = True,
+    stop: threading.Event | None = None,
+) -> Model:
     """Return the model of a listing from its headers: those on this disk are read here, the others from a source.
 
     A commit's content never changes, so what was read once is kept (state/tensors) and found again in milliseconds.
+    stop: set = wait for no source any more.
 
     Raises:
         FactMissing: it has no safetensors, or one is not what its name says.
@@ -46,7 +55,7 @@ def listed_model(listing: Listing, store: Store, sources: Sequence[Source], *, k
     names = [f"{f.path}:{f.size_bytes}" for f in weights]
     groups = _load(kept, names)
     if groups is None:
-        groups = read_tensors(_headers(listing, weights, store, sources))
+        groups = read_tensors(_headers(listing, weights, store, sources, stop))
         if keep:
             with suppress(KbootError):  # a cache: without it the next boot reads the headers again
                 _save(kept, names, groups)
@@ -54,7 +63,11 @@ def listed_model(listing: Listing, store: Store, sources: Sequence[Source], *, k
 
 
 def model_for(
-    layouts: Sequence[LayoutAsk], listing: Listing, store: Store, sources: Sequence[Source]
+    layouts: Sequence[LayoutAsk],
+    listing: Listing,
+    store: Store,
+    sources: Sequence[Source],
+    stop: threading.Event | None = None,
 ) -> tuple[Model | None, tuple[str, ...]]:
     """Return the model for a boot with one of these layouts; None with a warning where its headers cannot be had.
 
@@ -63,8 +76,10 @@ def model_for(
     if not any(layout.gpus_per_node for layout in layouts):
         return None, ()
     try:
-        return listed_model(listing, store, sources), ()
+        return listed_model(listing, store, sources, stop=stop), ()
     except (FactMissing, SourceError) as exc:
+        if stop is not None and stop.is_set():
+            raise
         return None, (f"the fit is judged from the size alone, as if it divided evenly: {exc.message}",)
 
 
@@ -124,21 +139,27 @@ def _shape(data: bytes, where: str) -> ModelShape:
 
 
 def _headers(
-    listing: Listing, weights: Sequence[RemoteFile], store: Store, sources: Sequence[Source]
+    listing: Listing,
+    weights: Sequence[RemoteFile],
+    store: Store,
+    sources: Sequence[Source],
+    stop: threading.Event | None,
 ) -> Iterator[Header]:
     whole = {local.file.path for local in store.local(listing) if local.state in ("verified", "present")}
     here = [(f.path, store.blob_path(listing.repo, f.blob_id)) for f in weights if f.path in whole]
     yield from local_headers(here)
     missing = [f for f in weights if f.path not in whole]
     if missing:
-        yield from _from_any(sources, listing, missing)
+        yield from _from_any(sources, listing, missing, stop)
 
 
-def _from_any(sources: Sequence[Source], listing: Listing, files: Sequence[RemoteFile]) -> Iterator[Header]:
+def _from_any(
+    sources: Sequence[Source], listing: Listing, files: Sequence[RemoteFile], stop: threading.Event | None
+) -> Iterator[Header]:
     """Return the headers from the first source that gives the first of them."""
     first: SourceError | None = None
     for source in sources:
-        found = remote_headers(source, listing.repo, listing.commit, files)
+        found = remote_headers(source, listing.repo, listing.commit, files, stop)
         try:
             header = next(found)
         except SourceError as exc:

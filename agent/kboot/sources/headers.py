@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,18 +42,20 @@ def local_headers(files: Sequence[tuple[str, Path]]) -> Iterator[Header]:
     yield from _ahead(lambda file: _local(*file), files, _READERS)
 
 
-def remote_headers(source: Source, repo: str, commit: str, files: Sequence[RemoteFile]) -> Iterator[Header]:
+def remote_headers(
+    source: Source, repo: str, commit: str, files: Sequence[RemoteFile], stop: threading.Event | None = None
+) -> Iterator[Header]:
     """Return the headers of files of a source, in order: one range of each, sixteen at a time.
 
     The shards of a checkpoint have headers of much the same length (the first and last may be shorter), so one from the
-    middle tells how much to ask of the others; what is longer is asked for once more.
+    middle tells how much to ask of the others; what is longer is asked for once more. stop: set = wait for nothing.
 
     Raises:
         SourceError: the source does not answer or refuses. FactMissing: a file is no safetensors file.
     """
     if not files:
         return
-    ask = _Asking(source, repo, commit)
+    ask = _Asking(source, repo, commit, stop)
     middle = len(files) // 2
     known = ask.header(files[middle], _FIRST_ASK_BYTES)
     expected = max(_LEAST_ASK_BYTES, (_LENGTH_BYTES + len(known.json)) * 5 // 4)
@@ -96,10 +99,11 @@ def _local(name: str, where: Path) -> Header:
 class _Asking:
     """Asks one source for the beginnings of files."""
 
-    def __init__(self, source: Source, repo: str, commit: str) -> None:
+    def __init__(self, source: Source, repo: str, commit: str, stop: threading.Event | None) -> None:
         self._source = source
         self._repo = repo
         self._commit = commit
+        self._stop = stop
 
     def header(self, file: RemoteFile, expected: int) -> Header:
         """Return a file's header, asked for with `expected` bytes at first."""
@@ -116,7 +120,7 @@ class _Asking:
             try:
                 return self._read_once(file, start, end)
             except SourceError as exc:
-                patience.wait_or_raise(exc)
+                patience.wait_or_raise(exc, self._stop)
 
     def _read_once(self, file: RemoteFile, start: int, end: int) -> bytes:
         with self._source.open(self._repo, self._commit, file, start, end) as body:

@@ -10,6 +10,7 @@ from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s
 from kboot.sources.proxies import Origin, origin_of
 from kboot.sources.secrets import without_query
+from kboot.sources.stopping import stopped
 
 LISTING_S = 300.0
 """For all pages of one listing; the largest repositories of the Hub take seconds."""
@@ -18,11 +19,6 @@ LISTING_BYTES = 64 << 20
 _PACKED = 64  # an answer that is compressed all the same may be so many times smaller than what it unpacks to
 
 _T = TypeVar("_T")
-
-
-def stopped() -> SourceError:
-    """Return the error of a question whose answer nobody waits for any more."""
-    return SourceError("interrupted", "kboot was told to stop while it waited for the source")
 
 
 class Bounds:

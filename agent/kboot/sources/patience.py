@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from kboot.errors import SourceError
 from kboot.host.clock import boot_monotonic_s, monotonic_s, sleep_s
+from kboot.sources.stopping import stopped
 from kboot.sources.types import NotYet, RateLimited
 
 LIMITED_S = 600.0
@@ -47,15 +48,20 @@ class Patience:
         self._limited_left_s = LIMITED_S
 
     def wait_or_raise(self, exc: SourceError, stop: threading.Event | None = None) -> None:
-        """Wait for the next try, or raise when there is to be none. stop: ends the wait, with the error itself."""
+        """Wait for the next try, or raise when there is to be none.
+
+        stop: ends the wait, as "interrupted": what was waited for is not why it ended.
+        """
+        if stop is not None and stop.is_set():
+            raise stopped() from exc
         wait_s = self._wait_s(exc)
-        if wait_s is None or (stop is not None and stop.is_set()):
+        if wait_s is None:
             raise exc
         self._on_wait(f"{exc.message}; asking again in {wait_s:.0f} s")
         if stop is None:
             self._sleep(wait_s)
         elif stop.wait(wait_s):
-            raise exc
+            raise stopped() from exc
 
     def _wait_s(self, exc: SourceError) -> float | None:
         if isinstance(exc, NotYet):

@@ -6,9 +6,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from kboot.errors import SourceError
 from kboot.sources.types import Source
 
 _LOOK_S = 0.2
+
+
+def stopped() -> SourceError:
+    """Return the error of a question whose answer nobody waits for any more."""
+    return SourceError("interrupted", "kboot was told to stop while it waited for the source")
 
 
 @contextmanager
