@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kboot import __version__
+from kboot.apply.first_boot import image_of, pinned
 from kboot.apply.fleet_find import whole_fleet
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
@@ -35,6 +36,7 @@ from kboot.host.clock import unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes
+from kboot.plan.fit import WEIGHT_SUFFIXES
 from kboot.plan.fit_node import disk_does_not_fit, first_that_fits, fit_disk
 from kboot.plan.group import Group, group_of
 from kboot.plan.layout import matching_layouts, of_nodes
@@ -61,7 +63,9 @@ class BootOptions:
     offline: ask no source. only, skip: phases. gpu: plan for this class in place of the node's.
     nodes: only a layout of so many. node_rank, head_address: this node's place in it, and where node 0 is;
     None = as the fleet has it, else the first of one.
-    token_file: Hub token of the node's configuration; empty = the environment's.
+    token_file: Hub token of the node's configuration; empty = the environment's. weights: without them, only the small
+    files of the checkpoint are fetched. pinned: the commit that the image of this node was made with is taken for the
+    branch that the profile names.
     """
 
     serve: bool = False
@@ -75,6 +79,8 @@ class BootOptions:
     node_rank: int | None = None
     head_address: str | None = None
     token_file: str = ""
+    weights: bool = True
+    pinned: bool = True
 
     @property
     def bytes_only(self) -> bool:
@@ -168,14 +174,32 @@ def _read_bytes(
     profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event | None
 ) -> tuple[Store, tuple[Source, ...], CheckpointFacts]:
     store = Store(paths, emit)
-    sources = (
-        ()
-        if options.offline
-        else open_sources(profile.checkpoint, profile.fetch, host.environ(), options.token_file, _on_wait(emit))
-    )
+    if options.pinned:
+        profile = pinned(profile, image_of(paths, emit))
+    sources = _sources(profile, host, options, emit, whole=lambda: _is_whole(profile, store))
     with interrupted_by(stop, sources):
         checkpoint = read_checkpoint(profile, store, sources, offline=options.offline, emit=emit)
     return store, sources, listing_with_residency(checkpoint, store)
+
+
+def _sources(
+    profile: Profile, host: Host, options: BootOptions, emit: Emit, whole: Callable[[], bool]
+) -> tuple[Source, ...]:
+    """Return the sources; none where a token is missing that a node with everything in place does not need."""
+    if options.offline:
+        return ()
+    try:
+        return open_sources(profile.checkpoint, profile.fetch, host.environ(), options.token_file, _on_wait(emit))
+    except SourceError as exc:
+        if exc.code != "token-file-not-readable" or not whole():
+            raise
+        emit(Notice("source.no_token", f"{exc.message}; the commit is whole on this disk, so no source is asked"))
+        return ()
+
+
+def _is_whole(profile: Profile, store: Store) -> bool:
+    listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
+    return listing is not None and all(f.state in ("verified", "present") for f in store.local(listing))
 
 
 def _on_wait(emit: Emit) -> Callable[[str], None]:
@@ -295,6 +319,9 @@ def bytes_job(
         KbootError: a source or the disk stands in the way.
     """
     store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit, stop)
+    if not options.weights:
+        small = tuple(f for f in checkpoint.files if not f.file.path.endswith(WEIGHT_SUFFIXES))
+        checkpoint = replace(checkpoint, files=small)
     mounts, _ = collect_storage(host, paths)
     disk = fit_disk(mounts, checkpoint.disk_bytes)
     if disk.fits is False:

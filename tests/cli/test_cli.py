@@ -116,10 +116,3 @@ def test_help_of_a_command_goes_to_stdout(kboot: Kboot) -> None:
 def test_the_phases_that_boot_offers_are_those_of_the_plan() -> None:
     """--skip and --only take exactly the phases there are."""
     assert PHASES == PHASE_NAMES
-
-
-def test_what_is_not_in_this_version_says_so(kboot: Kboot) -> None:
-    """Commands of a later version fail with status 2 and one sentence, whatever they are given."""
-    ran = kboot("bake", "--finish", "--json")
-
-    assert (2, "not-in-this-version") == (ran.status, ran.doc["code"])

@@ -182,7 +182,7 @@ _COMMANDS: tuple[tuple[str, str, _Load], ...] = (
     ("verify", "Prove the bytes of the checkpoint on this disk.", _verify),
     ("warm", "Read the checkpoint into the page cache.", _warm),
     ("cache", "Look after the kernel-tuning and JIT caches.", _cache),
-    ("bake", "Prepare an image: not in this version.", _bake),
+    ("bake", "Prepare an image, and take its builder out of it.", _bake),
     ("status", "Show the running or last boot.", _status),
     ("timeline", "Show where the time of a boot went.", _timeline),
     ("license", "Show or accept the terms of a model.", _license),

@@ -1,22 +1,209 @@
-"""`kboot bake`: not in this version."""
+"""`kboot bake`: how does a machine, a chroot or a mounted tree become an image?"""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from kboot.cli.options import Command, Common, common_options, not_in_this_version
-from kboot.errors import ExitStatus
+from kboot.cli.edge import Finished
+from kboot.cli.options import (
+    Asked,
+    Command,
+    Common,
+    Node,
+    common_options,
+    need_this_machine,
+    open_node,
+    open_profile,
+    painter,
+    profile_options,
+    show,
+)
+from kboot.errors import ExitStatus, UsageError
+
+if TYPE_CHECKING:
+    from kboot.bake import BakeAsk, BakeReport
+    from kboot.sealing import SealReport
 
 
 @click.command(
     "bake",
     cls=Command,
-    context_settings={"ignore_unknown_options": True},
-    examples=(("kboot bake --help", "this text"), ("kboot doctor --mode bake", "look at an image host")),
-    statuses=((ExitStatus.USAGE, "always: not in this version"),),
+    examples=(
+        ("kboot bake --profile demo", "prepare the image this runs in: bytes, caches, units, manifest"),
+        ("kboot bake --finish --dry-run", "what sealing would take out of it"),
+        ("kboot bake --finish --this-machine", "seal the machine that becomes the image"),
+    ),
+    statuses=(
+        (ExitStatus.DONE, "prepared, sealed, or shown; doctor's warnings are no failure of a bake"),
+        (ExitStatus.USAGE, "no such target; or this machine would be sealed, and nobody said so"),
+        (ExitStatus.DOCTOR_FAILED, "prepared, but doctor found that a boot would not work: not sealed"),
+        (ExitStatus.PROFILE, "the profile or configuration is not valid"),
+        (ExitStatus.VERIFICATION, "bytes are not those of the pinned commit"),
+        (ExitStatus.ACTION_FAILED, "a step failed, or something is left that must not go out with the image"),
+        (ExitStatus.DOES_NOT_FIT, "the model does not fit the target, or the disk is too small"),
+        (ExitStatus.SOURCE, "no source can be reached, or all refuse"),
+        (ExitStatus.INTERRUPTED, "interrupted; the next run goes on from here"),
+    ),
 )
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[...]")
+@click.option("--gpu", metavar="CLASS", help="Make it for this class of GPU, e.g. B300; none is needed here.")
+@click.option("--gpus", type=click.IntRange(0), metavar="N", help="GPUs of each node it is for.")
+@click.option("--nodes", type=click.IntRange(1), metavar="N", help="Nodes of the layout it is for.")
+@click.option("--driver", default="", metavar="V", help="Driver on the nodes; without it the one in this image.")
+@click.option("--cuda", default="", metavar="V", help="CUDA version of that driver, e.g. 13.0.")
+@click.option("--no-weights", is_flag=True, help="Everything but the weights; a node fetches them at its first boot.")
+@click.option("--cache", "archives", metavar="FILE|URL", multiple=True, help="Take in an archive of kernel caches.")
+@click.option("--fs-verity", is_flag=True, help="Let the file system prove large files from now on, where it can.")
+@click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
+@click.option("--finish", is_flag=True, help="Seal: take out what is the builder's. Alone, or after --profile P.")
+@click.option("--this-machine", is_flag=True, help="With --finish: the machine this runs on becomes the image.")
+@click.option("--remove-login-keys", is_flag=True, help="With --finish: authorized_keys as well.")
+@click.option("--dry-run", is_flag=True, help="With --finish: show what would be taken out, and stop there.")
+@profile_options
 @common_options
-def command(common: Common, words: tuple[str, ...]) -> None:  # noqa: ARG001  (taken so that any line gets the answer)
-    """Prepare an image, no GPU needed: not in this version."""
-    raise not_in_this_version("kboot bake", "`kboot doctor --mode bake` looks at a host that prepares images")
+def command(
+    common: Common,
+    asked: Asked,
+    gpu: str | None,
+    gpus: int | None,
+    nodes: int | None,
+    driver: str,
+    cuda: str,
+    no_weights: bool,
+    archives: tuple[str, ...],
+    fs_verity: bool,
+    offline: bool,
+    finish: bool,
+    this_machine: bool,
+    remove_login_keys: bool,
+    dry_run: bool,
+) -> None:
+    """Prepare an image, no GPU needed, and with --finish take out of it what is its builder's."""
+    from kboot.bake import BakeAsk
+    from kboot.plan.bake import TargetAsk
+
+    if (this_machine or remove_login_keys or dry_run) and not finish:
+        raise UsageError("usage", "--this-machine, --remove-login-keys and --dry-run are about --finish")
+    node = open_node(common)
+    target = TargetAsk(gpu, gpus, nodes, driver, cuda)
+    ask = BakeAsk(target, not no_weights, archives, fs_verity, offline, node.config.token_file)
+    root = common.root or Path("/")
+    if finish:
+        _require_ground(node, root, this_machine=this_machine or dry_run)
+    report = sealed = None
+    if asked.name or not finish:
+        report = _bake(common, asked, node, ask)
+    if finish and (report is None or report.exit_status == ExitStatus.DONE):
+        sealed = _seal(node, root, login_keys=remove_login_keys, dry_run=dry_run)
+    _show(common, node, report, sealed)
+    _end(report, sealed)
+
+
+def _bake(common: Common, asked: Asked, node: Node, ask: BakeAsk) -> BakeReport:
+    from kboot.bake import bake
+    from kboot.cli.watch import stop_on_signals, watch
+    from kboot.host.image import ImageTree
+
+    need_this_machine(node.host, "preparing an image; run it inside, as in `chroot DIR kboot bake …`; bake")
+    profile = open_profile(asked, node)
+    stop = stop_on_signals()
+    with watch(common, node, profile.name, save=None) as seen:
+        return bake(profile, node.host, node.paths, ask, ImageTree(Path("/")), seen.emit, stop)
+
+
+def _require_ground(node: Node, root: Path, *, this_machine: bool) -> None:
+    from kboot.facts.image_ground import in_chroot, is_this_root
+    from kboot.plan.seal import SealGround, require_ground
+
+    if not node.host.live:
+        ground = SealGround("tree", is_this_root=is_this_root(root))
+    else:
+        ground = SealGround("chroot" if in_chroot() else "machine", serving=_serving(node))
+    require_ground(ground, this_machine=this_machine)
+
+
+def _serving(node: Node) -> str:
+    """Return what of kboot is at work on this machine; empty for nothing."""
+    from kboot.cli.status import find_status
+
+    doc = find_status(node)
+    at_work = doc.get("source") == "daemon" or doc["state"] in ("running", "serving", "preparing", "waiting")
+    return f"kboot says: {doc.get('text') or doc['state']}" if at_work else ""
+
+
+def _seal(node: Node, root: Path, *, login_keys: bool, dry_run: bool) -> SealReport:
+    from kboot.facts.residue import ImageFolders
+    from kboot.host.image import ImageTree
+    from kboot.host.real import RealHost
+    from kboot.sealing import seal_image
+
+    def inside(path: Path | str) -> str:
+        text = str(path)
+        return text.removeprefix(str(root).rstrip("/")).strip("/") if node.host.live is False else text.strip("/")
+
+    state = node.config.state_dir if not node.host.live else ""
+    folders = ImageFolders(
+        state=inside(state or node.paths.state),
+        runtime=inside(node.paths.runtime),
+        config=inside(node.paths.config),
+        token_files=(node.config.token_file.strip("/"),) if node.config.token_file else (),
+    )
+    return seal_image(ImageTree(root), folders, RealHost(), node.env, login_keys=login_keys, dry_run=dry_run)
+
+
+def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealReport | None) -> None:
+    from kboot.doctor import summary, to_json
+    from kboot.report.document import document, plain
+    from kboot.report.text_bake import bake_document, bake_text, seal_document, seal_text
+
+    def text() -> str:
+        parts = []
+        if report is not None:
+            said = summary(report.doctor) if report.doctor else ""
+            what = (report.baked, report.outcomes, report.fits, said, report.seconds)
+            parts.append(bake_text(*what, verbose=common.verbose, paint=painter(node)))
+        if sealed is not None:
+            how = {"dry_run": sealed.dry_run, "sealed": sealed.error is None}
+            parts.append(seal_text(sealed.actions, sealed.remains, **how, paint=painter(node)))
+        if report is not None and report.exit_status == ExitStatus.DONE and sealed is None:
+            parts.append("not sealed yet: `kboot bake --finish` is the last step of a build")
+        return "\n\n".join(parts)
+
+    def doc() -> dict[str, Any]:
+        body: dict[str, Any] = {"exit_status": int(_status(report, sealed)), "error": plain(_error(report, sealed))}
+        if report is not None:
+            body |= bake_document(report.baked, report.outcomes, report.fits, report.seconds)
+            body["doctor"] = to_json(report.doctor) if report.doctor else None
+        if sealed is not None:
+            how = {"dry_run": sealed.dry_run, "sealed": sealed.error is None and not sealed.dry_run}
+            body["seal"] = seal_document(sealed.actions, sealed.outcomes, sealed.remains, **how)
+        return document("bake", body)
+
+    show(common, text, doc)
+
+
+def _error(report: BakeReport | None, sealed: SealReport | None) -> Any:
+    found = [r.error for r in (report, sealed) if r is not None and r.error is not None]
+    return found[0] if found else None
+
+
+def _status(report: BakeReport | None, sealed: SealReport | None) -> ExitStatus:
+    if report is not None and report.exit_status != ExitStatus.DONE:
+        return report.exit_status
+    return ExitStatus.DONE if sealed is None or sealed.error is None else sealed.error.status
+
+
+def _end(report: BakeReport | None, sealed: SealReport | None) -> None:
+    """End with the status; what is left in a tree is said on stderr, where a build looks.
+
+    Raises:
+        Finished: for every status but 0.
+    """
+    from kboot.report.render_text import error_text
+
+    if sealed is not None and sealed.error is not None:
+        click.echo(error_text(sealed.error), err=True)
+    if (status := _status(report, sealed)) != ExitStatus.DONE:
+        raise Finished(status)

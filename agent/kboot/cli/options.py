@@ -243,11 +243,6 @@ def painter(node: Node) -> Paint:
     return paint if wants_colour(sys.stdout, node.env) else no_paint
 
 
-def not_in_this_version(what: str, instead: str | None = None) -> UsageError:
-    """Return the error of a command that this version does not have."""
-    return UsageError("not-in-this-version", f"{what}: not in this version", hint=instead)
-
-
 def _open_host(root: Path | None) -> Host:
     if root is None:
         from kboot.host.real import RealHost

@@ -36,7 +36,7 @@ ResidueKind = Literal[
     "unfinished",  # a download that did not end
 ]
 
-_TEXT_BYTES = 16 << 20
+_TEXT_BYTES = 4 << 20
 _SECRET_BYTES = 64 << 10
 _MIN_SECRET_BYTES = 8
 _UNFINISHED = re.compile(r"\.(?:part|incomplete)(?:-\w+)?$")
@@ -181,18 +181,19 @@ class _Finder:
             ("text", (*places.TEXTS, *_homes(self._tree, _FIRST_PERSON), self._folders.config, self._folders.state)),
         )
         for kind, tops in kinds:
-            for entry in (e for top in dict.fromkeys(tops) for e in self._tree.walk(top, self._passes_by)):
-                if entry.kind != "file" or entry.device not in self._devices:
-                    continue
-                if self._holds_secret(_read(self._tree, entry.path, _TEXT_BYTES)):
-                    yield Residue(entry.path, kind, "a token")
+            for top in dict.fromkeys(tops):
+                for entry in self._tree.search(top, self._holds_secret, _TEXT_BYTES, self._passes_by):
+                    if entry.device in self._devices:
+                        yield Residue(entry.path, kind, "a token")
 
-    def _passes_by(self, folder: Entry) -> bool:
-        """Return whether to leave a folder out: other people's code, and the checkpoints themselves."""
+    def _passes_by(self, entry: Entry) -> bool:
+        """Return whether to leave something out: other people's code, checkpoints, files that are no text."""
+        if entry.kind == "file":
+            return entry.path.endswith(places.NO_TEXTS)
         hub = f"{self._folders.state}/hub/"
-        blobs = folder.path.startswith(hub) and folder.path.endswith(("/blobs", "/snapshots"))
-        name = folder.path.rpartition("/")[2]
-        return blobs or name in places.PASSED_BY or folder.device not in self._devices
+        blobs = entry.path.startswith(hub) and entry.path.endswith(("/blobs", "/snapshots"))
+        name = entry.path.rpartition("/")[2]
+        return blobs or name in places.PASSED_BY or entry.device not in self._devices
 
     def _holds_secret(self, data: bytes) -> bool:
         return any(secret in data for secret in self._secrets) or places.TOKEN_TEXT.search(data) is not None

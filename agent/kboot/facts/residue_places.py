@@ -95,6 +95,11 @@ TEXTS = ("etc", "opt/kboot", "root", "srv")
 PASSED_BY = frozenset({".git", "__pycache__", "dist-packages", "node_modules", "proc", "site-packages", "sys"})
 """Folders of other people's code, which holds examples of tokens, and of no files at all."""
 
+NO_TEXTS = (
+    *(".a", ".bin", ".gguf", ".gz", ".o", ".png", ".pt", ".pth", ".pyc", ".safetensors", ".so", ".tar", ".whl", ".xz"),
+    *(".zip", ".zst"),
+)
+
 SECRET_VARIABLES = re.compile(
     rb"""\b(HF_TOKEN|HUGGING_FACE_HUB_TOKEN|HUGGINGFACE_TOKEN|AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN"""
     rb"""|AZURE_CLIENT_SECRET|NGC_API_KEY|NVIDIA_API_KEY|WANDB_API_KEY|GITHUB_TOKEN|GH_TOKEN|GITLAB_TOKEN)"""

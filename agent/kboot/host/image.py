@@ -70,36 +70,44 @@ class ImageTree:
     def read(self, path: str, limit_bytes: int) -> bytes:
         """Return at most so many bytes of a regular file; the last name is not followed."""
 
-        def work(fd: int, name: str) -> bytes:
-            with os.fdopen(os.open(name, _FILE, dir_fd=fd), "rb") as file:
-                return file.read(limit_bytes)
-
-        return self._in_parent(path, work)
+        return self._in_parent(path, lambda fd, name: _beginning(fd, name, limit_bytes))
 
     def link_target(self, path: str) -> str:
         """Return what a link says."""
         return self._in_parent(path, lambda fd, name: os.readlink(name, dir_fd=fd))
 
     def walk(self, folder: str, skip: Callable[[Entry], bool] = lambda _: False) -> Iterator[Entry]:
-        """Yield everything below a folder that is no link, itself left out, in the order of paths.
+        """Yield everything below a folder, itself left out; what is in a folder in the order of names, then below it.
 
         Links are not followed, other file systems are. skip: folders not to look into. What cannot be read is left out.
         """
-        for name in self._readable_names(folder):
-            path = f"{folder}/{name}" if folder else name
-            found = None
-            with suppress(OSError):  # it went away, or may not be looked at
-                found = self.look(path)
-            if found is None:
-                continue
-            yield found
-            if found.kind == "folder" and not skip(found):
-                yield from self.walk(path, skip)
+        return (entry for entry, _ in self._walked(folder, skip, lambda _: False))
 
-    def _readable_names(self, folder: str) -> tuple[str, ...]:
-        with suppress(OSError):
-            return self.names(folder)
-        return ()
+    def search(
+        self, folder: str, holds: Callable[[bytes], bool], limit_bytes: int, skip: Callable[[Entry], bool]
+    ) -> Iterator[Entry]:
+        """Yield the regular files below a folder in whose beginnings something is, in the order of `walk`.
+
+        skip: folders not to look into, and files not to open.
+        """
+        return (entry for entry, found in self._walked(folder, skip, holds, limit_bytes) if found)
+
+    def _walked(
+        self, top: str, skip: Callable[[Entry], bool], holds: Callable[[bytes], bool], limit_bytes: int = 0
+    ) -> Iterator[tuple[Entry, bool]]:
+        """Open each folder once: looked up from there, a file costs two calls and not two for each name above it."""
+        waiting = [top]
+        while waiting:
+            folder = waiting.pop()
+            found: list[tuple[Entry, bool]] = []
+            with suppress(OSError), self._opened(folder) as fd:  # it went away, or may not be looked at
+                for name in sorted(os.listdir(fd)):
+                    with suppress(OSError):
+                        entry = _entry(f"{folder}/{name}" if folder else name, fd, name)
+                        is_read = limit_bytes and entry.kind == "file" and entry.size_bytes and not skip(entry)
+                        found.append((entry, bool(is_read) and holds(_beginning(fd, name, limit_bytes))))
+            yield from found
+            waiting += [e.path for e, _ in reversed(found) if e.kind == "folder" and not skip(e)]
 
     def write(self, path: str, data: bytes, mode: int | None = None) -> None:
         """Give a file this content, durable on return; at every instant it holds the old one or the new.
@@ -196,6 +204,11 @@ def _entry(path: str, folder: int, name: str) -> Entry:
     elif stat.S_ISLNK(found.st_mode):
         kind = "link"
     return Entry(path, kind, found.st_size, found.st_dev if kind == "folder" else os.fstat(folder).st_dev)
+
+
+def _beginning(folder: int, name: str, limit_bytes: int) -> bytes:
+    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+        return file.read(limit_bytes) or b""
 
 
 def _write(folder: int, name: str, data: bytes, mode: int | None) -> None:

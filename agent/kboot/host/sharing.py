@@ -6,10 +6,13 @@ folders are set-group-id, which gives everything in them that group and is how t
 
 from __future__ import annotations
 
+import grp
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+
+from kboot.host.os_errors import explained
 
 
 def secret_mode(folder: Path) -> int:
@@ -27,6 +30,26 @@ def _shared(folder: Path) -> bool:
         return bool(os.stat(folder).st_mode & stat.S_ISGID)
     except OSError:
         return False
+
+
+def share_with_group(folder: Path, group: str, mode: int) -> bool:
+    """Give a folder that root made to a group, as systemd-tmpfiles does at boot; what is created in it follows.
+
+    Returns False, and changes nothing, where there is no such group or this is not root.
+
+    Raises:
+        KbootError: the file system refuses.
+    """
+    try:
+        gid = grp.getgrnam(group).gr_gid
+    except KeyError:
+        return False
+    if os.geteuid() != 0:
+        return False
+    with explained("share the folder with the engine's group", folder):
+        os.chown(folder, 0, gid)
+        os.chmod(folder, mode | stat.S_ISGID)
+    return True
 
 
 @dataclass(frozen=True, slots=True)

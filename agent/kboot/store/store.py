@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -212,6 +212,22 @@ class Store:
     def record(self, listing: Listing, file: RemoteFile, mark: Mark, how: How, source: str, detail: str = "") -> None:
         """Write down what was found out about a blob that had this mark while it was read."""
         self.ledger.record([_row(listing, file, file.blob_id, mark, how, source, detail)])
+
+    def keep_proof(self, listing: Listing, file: RemoteFile, work: Callable[[Path], bool]) -> bool:
+        """Do something to a proven blob that changes nothing but its ctime, and let it stay proven; return its answer.
+
+        Raises:
+            KbootError: the work failed, or the blob is not the one that was proven.
+        """
+        blob, row = self.blob_path(listing.repo, file.blob_id), self.ledger.row(listing.repo, file.blob_id)
+        before = self.mark(blob)
+        if row is None or not row.mark.same_file(before):
+            raise VerificationFailed("not-proven", f"{file.path} changed since it was proven", where=(str(blob),))
+        done = work(blob)
+        after = self.mark(blob)
+        if replace(after, ctime_ns=before.ctime_ns) == before:
+            self.ledger.record([replace(row, mark=after)])
+        return done
 
     def forget(self, listing: Listing, file: RemoteFile) -> None:
         """Make a file count as never hashed."""

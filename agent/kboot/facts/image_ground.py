@@ -1,0 +1,54 @@
+"""Where does a command stand that is to seal an image, and which file systems are that image's?"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from kboot.facts.mounts import MOUNTINFO, parse_mountinfo
+from kboot.facts.os import collect_os
+from kboot.host.image import ImageTree, is_same_folder
+from kboot.host.types import Host
+
+_THIS_ROOT = Path("/")
+_FIRST_ROOT = Path("/proc/1/root")
+
+
+def in_chroot() -> bool:
+    """Return whether this process calls another folder "/" than the machine's first process does.
+
+    Without /proc it is one: a machine that runs has it, one that is being made may not have it yet. Where the kernel
+    does not say, it is none.
+    """
+    if not Path("/proc/self").exists():
+        return True
+    with suppress(OSError):
+        return _FIRST_ROOT.exists() and not is_same_folder(_FIRST_ROOT, _THIS_ROOT)
+    return False
+
+
+def is_this_root(root: Path) -> bool:
+    """Return whether a folder is what this process calls "/"."""
+    return is_same_folder(root, _THIS_ROOT)
+
+
+def image_devices(tree: ImageTree, host: Host) -> frozenset[int]:
+    """Return the devices whose files belong to the image: its root's, and those of disks that are mounted below it.
+
+    What is mounted into a container is the host's; a bind mount is a part of something else.
+
+    Source: /proc/self/mountinfo of this machine.
+    """
+    found = {tree.device()}
+    os, _ = collect_os(host)
+    if os.container is not None and is_this_root(tree.root):
+        return frozenset(found)
+    top = str(tree.root.resolve()).rstrip("/")
+    text = ""
+    with suppress(OSError):
+        text = host.read_text(MOUNTINFO)
+    for mount in parse_mountinfo(text):
+        if mount.root == "/" and mount.device.startswith("/dev/") and mount.mount_point.startswith(f"{top}/"):
+            with suppress(OSError):
+                found.add(tree.device(mount.mount_point[len(top) :].strip("/")))
+    return frozenset(found)

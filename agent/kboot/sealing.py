@@ -1,0 +1,78 @@
+"""How does a prepared tree become an image? Nothing of its builder may be in it; what was done is looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from kboot.apply.seal import seal
+from kboot.errors import ActionFailed, KbootError
+from kboot.facts.image_ground import image_devices
+from kboot.facts.residue import ImageFolders, find_residue, known_secrets
+from kboot.host.image import ImageTree
+from kboot.host.types import Host
+from kboot.plan.seal import Remains, SealAction, SealPlan, plan_seal
+from kboot.report.types import Outcome
+
+SECRET_VARIABLES = (
+    *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GITHUB_TOKEN"),
+)
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SealReport:
+    """What was taken away, or would be; what stays; and what was found when all was done.
+
+    left: what should be gone and is not, of a tree that was sealed.
+    """
+
+    dry_run: bool
+    actions: tuple[SealAction, ...]
+    outcomes: tuple[Outcome, ...]
+    remains: tuple[Remains, ...]
+    left: tuple[SealAction, ...]
+
+    @property
+    def error(self) -> KbootError | None:
+        """Return why the tree is not sealed; None for one that is, and for a look at what would be done."""
+        if self.dry_run:
+            return None
+        failed = next((o.error for o in self.outcomes if o.error is not None), None)
+        if failed is not None:
+            return failed
+        names = [f"/{r.path}: {r.why}" for r in self.remains if r.blocks] + [
+            f"/{a.path}: {a.reason}" for a in self.left
+        ]
+        if not names:
+            return None
+        more = [f"and {len(names) - _NAMED} more"] if len(names) > _NAMED else []
+        return ActionFailed(
+            "image-not-sealed",
+            f"{len(names)} {'thing is' if len(names) == 1 else 'things are'} left that must not go out with the image",
+            where=(*names[:_NAMED], *more),
+            hint="take them away, then run `kboot bake --finish` again as the last step",
+        )
+
+
+def seal_image(
+    tree: ImageTree, folders: ImageFolders, host: Host, env: Mapping[str, str], *, login_keys: bool, dry_run: bool
+) -> SealReport:
+    """Take everything of the builder out of the tree. Whether that may be done here was asked before.
+
+    env: in which secrets of this builder are, to be looked for by their value.
+    """
+    secrets = known_secrets(tree, folders, [env[name] for name in SECRET_VARIABLES if env.get(name)])
+    devices = image_devices(tree, host)
+    plan = _plan(tree, folders, devices, secrets, login_keys=login_keys)
+    if dry_run:
+        return SealReport(True, plan.actions, (), plan.remains, ())
+    outcomes = seal(plan.actions, tree, secrets)
+    after = _plan(tree, folders, devices, secrets, login_keys=login_keys)
+    return SealReport(False, plan.actions, outcomes, after.remains, after.actions)
+
+
+def _plan(
+    tree: ImageTree, folders: ImageFolders, devices: Collection[int], secrets: Collection[bytes], *, login_keys: bool
+) -> SealPlan:
+    return plan_seal(find_residue(tree, folders, devices, secrets), folders.config, login_keys=login_keys)

@@ -1,0 +1,64 @@
+"""A prepared tree becomes an image: sealed, or told what stands in the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kboot.facts.residue import ImageFolders
+from kboot.host.image import ImageTree
+from kboot.host.real import RealHost
+from kboot.sealing import SealReport, seal_image
+
+FOLDERS = ImageFolders()
+
+
+def put(root: Path, path: str, text: str = "x") -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def sealed(root: Path, *, dry_run: bool = False, login_keys: bool = False, **env: str) -> SealReport:
+    return seal_image(ImageTree(root), FOLDERS, RealHost(), env, login_keys=login_keys, dry_run=dry_run)
+
+
+def test_a_look_changes_nothing(tmp_path: Path) -> None:
+    """What would be taken out is told; the tree is as it was."""
+    put(tmp_path, "etc/machine-id", "0" * 32)
+    put(tmp_path, "root/.netrc", "machine x password y")
+    report = sealed(tmp_path, dry_run=True)
+
+    assert (["etc/machine-id", "root/.netrc"], ()) == ([a.path for a in report.actions], report.outcomes)
+    assert None is report.error
+    assert "machine x password y" == (tmp_path / "root/.netrc").read_text()
+
+
+def test_a_sealed_tree_has_nothing_left(tmp_path: Path) -> None:
+    """Everything found is gone, and what stays on purpose is told."""
+    put(tmp_path, "etc/machine-id", "0" * 32)
+    put(tmp_path, "root/.ssh/authorized_keys", "ssh-ed25519 AAAA builder")
+    report = sealed(tmp_path)
+
+    assert (None, ()) == (report.error, report.left)
+    assert ["root/.ssh/authorized_keys"] == [r.path for r in report.remains]
+
+
+def test_a_token_in_a_persons_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    """The rest is sealed all the same; the command fails until a person has taken it away."""
+    put(tmp_path, "etc/machine-id", "0" * 32)
+    put(tmp_path, "root/notes", "hf_" + "A" * 20)
+    report = sealed(tmp_path)
+
+    assert report.error is not None
+    assert "image-not-sealed" == report.error.code
+    assert any("/root/notes" in line for line in report.error.where)
+    assert "" == (tmp_path / "etc/machine-id").read_text()
+
+
+def test_a_secret_of_the_builders_environment_is_looked_for_by_its_value(tmp_path: Path) -> None:
+    """It looks like no token, and a log holds it."""
+    put(tmp_path, "etc/machine-id", "")
+    put(tmp_path, "var/log/build.log", "login with company-secret-1")
+    report = sealed(tmp_path, HF_TOKEN="company-secret-1")
+
+    assert (["var/log/build.log"], None) == ([a.path for a in report.actions], report.error)
+    assert "" == (tmp_path / "var/log/build.log").read_text()
