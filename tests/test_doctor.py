@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 import time
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ from kboot.probing import Budget
 from kboot.profile.types import CheckpointAsk, LayoutAsk, ParallelAsk, Profile
 from kboot.store.store import Store
 
+CASES = Path(__file__).parent / "cases"
 PROFILE = Profile(
     name="model",
     schema=1,
@@ -117,6 +119,20 @@ def test_a_small_shm_fails_for_eight_workers(tmp_path: Path) -> None:
     found = findings(record(tmp_path, files, {"nvml_init": "OK", "driver": "580.95.05", "gpus": gpus}), EIGHT_GPUS)
 
     assert ("fail", "64 MiB of 64 MiB free in /dev/shm; 8 workers need 512 MiB (64 MiB each)") == found["fit.shm"]
+
+
+def test_a_small_shm_fails_without_profile_and_statvfs_too(tmp_path: Path) -> None:
+    """B170: the mount options tell 64 MiB; eight GPUs, or a layout for eight where none is listed, need 512."""
+    root = tmp_path / "case"
+    shutil.copytree(CASES / "B170" / "fs", root)
+    wanted = json.loads((CASES / "B170" / "plan.json").read_text())["tp"]
+    seen = ("fail", "64 MiB of 64 MiB free in /dev/shm; 8 workers need 512 MiB (64 MiB each)")
+    layout = replace(EIGHT_GPUS.layout[0], parallel=ParallelAsk(tensor=wanted))
+    assert seen == findings(RecordedHost(root), replace(EIGHT_GPUS, layout=(layout,)), ("fit.shm",))["fit.shm"]
+
+    gpus = [h200(i, f"00000000:{i + 10}:00.0") for i in range(8)]
+    (root / "nvml.json").write_text(json.dumps({"nvml_init": "OK", "driver": "580.95.05", "gpus": gpus}))
+    assert seen == findings(RecordedHost(root), None, ("fit.shm",))["fit.shm"]
 
 
 def test_reserved_huge_pages_are_shown(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from kboot.facts.render import facts_to_json
 from kboot.facts.types import NodeFacts
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.paths import Paths
+from kboot.host.probes import within
 from kboot.host.types import Host
 from kboot.inquiry import Inquiry, Patient, inquire
 from kboot.outreach import REACHES, reach_out
@@ -88,22 +89,12 @@ def run_doctor(
     budget = budget or BUDGETS[mode]
     started_s, started_unix_s = monotonic_s(), unix_s()
     emit(PhaseStarted("doctor", len(checks), 0))
-    facts = probe_facts(host, paths, profile, budget, emit)
-    known: NodeFacts | None = None
-    if isinstance(facts, Finding):
-        answers = tuple(Answer(check, facts) for check in checks)
+    with within(budget.total_s):
+        found = _read(host, paths, profile, mode, checks, emit, budget, config or NodeConfig())
+    if isinstance(found, Finding):
+        known, answers = None, tuple(Answer(check, found) for check in checks)
     else:
-        checkpoint, gaps = probe_checkpoint(paths, profile, budget, emit)
-        known = replace(facts, gaps=(*facts.gaps, *gaps))
-        inquiry = Inquiry(host, paths, frozenset(check.id for check in checks), emit)
-        patient = Patient(budget.cuda_s, budget.checkpoint_s, measures=mode in ("full", "deep"))
-        known = inquire(inquiry, known, profile, checkpoint, patient)
-        token_file = (config or NodeConfig()).token_file
-        known = reach_out(inquiry, known, profile, checkpoint, token_file, REACHES[mode])
-        surveyor = Surveyor(host, paths, profile, config or NodeConfig(), DEPTHS[mode], emit)
-        known = surveyor.survey(known, checkpoint, _key_name(known, profile, checkpoint))
-        if host.live and budget.measure_s and checkpoint is not None and any(c.id == "disk.rate" for c in checks):
-            known = probe_rates(paths, known, checkpoint, budget, emit)
+        known, checkpoint = found
         answers = tuple(Answer(check, _ask(check, known, profile, checkpoint)) for check in checks)
     report = DoctorReport(
         mode=mode,
@@ -116,6 +107,33 @@ def run_doctor(
     )
     emit(PhaseFinished("doctor", _WORD[report.exit_status], report.seconds, 0))
     return report
+
+
+def _read(
+    host: Host,
+    paths: Paths,
+    profile: Profile | None,
+    mode: Mode,
+    checks: Sequence[Check],
+    emit: Emit,
+    budget: Budget,
+    config: NodeConfig,
+) -> tuple[NodeFacts, CheckpointFacts | None] | Finding:
+    """Return all that the checks judge; where not even the facts can be had, the finding that every check then has."""
+    facts = probe_facts(host, paths, profile, budget, emit)
+    if isinstance(facts, Finding):
+        return facts
+    checkpoint, gaps = probe_checkpoint(paths, profile, budget, emit)
+    known = replace(facts, gaps=(*facts.gaps, *gaps))
+    inquiry = Inquiry(host, paths, frozenset(check.id for check in checks), emit)
+    patient = Patient(budget.cuda_s, budget.checkpoint_s, measures=mode in ("full", "deep"))
+    known = inquire(inquiry, known, profile, checkpoint, patient)
+    known = reach_out(inquiry, known, profile, checkpoint, config.token_file, REACHES[mode])
+    surveyor = Surveyor(host, paths, profile, config, DEPTHS[mode], emit)
+    known = surveyor.survey(known, checkpoint, _key_name(known, profile, checkpoint))
+    if host.live and budget.measure_s and checkpoint is not None and any(c.id == "disk.rate" for c in checks):
+        known = probe_rates(paths, known, checkpoint, budget, emit)
+    return known, checkpoint
 
 
 _WORD = {ExitStatus.DONE: "done", ExitStatus.DEGRADED: "degraded", ExitStatus.DOCTOR_FAILED: "failed"}

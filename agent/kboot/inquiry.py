@@ -13,7 +13,7 @@ from kboot.apply.weights import listed_model
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gpus_for, layout_for
 from kboot.cpulist import parse_cpu_list
-from kboot.errors import KbootError
+from kboot.errors import FactMissing, KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.facts.asked_types import LiveWorker, WeightShare
 from kboot.facts.cuda import cuda_facts
@@ -22,7 +22,7 @@ from kboot.facts.process import Scope, Tree, Unit
 from kboot.facts.types import Gap, Gpu, NodeFacts
 from kboot.host.cuda import ask_cuda
 from kboot.host.paths import Paths
-from kboot.host.probes import ask_in_child
+from kboot.host.probes import ask_in_child, at_most
 from kboot.host.processes import set_memory_policy
 from kboot.host.types import Host
 from kboot.plan.memory.place import place
@@ -100,7 +100,7 @@ def _cuda(inquiry: Inquiry, facts: NodeFacts, patient: Patient) -> CudaFacts | N
         return None
     free = free_gpus(facts) if patient.measures else ()
     try:
-        return cuda_facts(ask_cuda(patient.cuda_s, inquiry.host.environ(), (gpu.bus_id for gpu in free)))
+        return cuda_facts(ask_cuda(at_most(patient.cuda_s), inquiry.host.environ(), (gpu.bus_id for gpu in free)))
     except OSError as exc:
         inquiry.gaps.append(Gap("asked.cuda", "cuInit", str(exc)))
         return None
@@ -222,8 +222,11 @@ def _weights(
     total, used = min(((t or 0, u or 0) for t, u in sizes), key=lambda pair: pair[0] - pair[1])
     held = max(0, used - DRIVER_RESERVE.size_bytes)  # NVML counts the driver's own as used, and the reserves do too
 
-    def question() -> WeightShare:
-        model = listed_model(checkpoint.listing, Store(inquiry.paths), (), keep=False)
+    def question() -> WeightShare | None:
+        try:
+            model = listed_model(checkpoint.listing, Store(inquiry.paths), (), keep=False)
+        except (FactMissing, SourceError):  # not fetched yet, or of another form: the check then judges the size alone
+            return None
         placed = place(model, layout, total, held_bytes=held)
         return WeightShare(
             layout=layout.name,

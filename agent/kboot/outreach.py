@@ -13,6 +13,7 @@ from kboot.errors import KbootError, SourceError
 from kboot.facts.asked_types import AllReduce, AskedFacts, DiagTest, RateLimit, SourceAnswer
 from kboot.facts.diagnostics import DCGM, nccl_command, parse_dcgm, parse_nccl
 from kboot.facts.types import Gap, NodeFacts
+from kboot.host.probes import at_most
 from kboot.inquiry import Inquiry, free_gpus
 from kboot.profile.types import FetchAsk, Profile
 
@@ -67,7 +68,8 @@ def _sources(
             timeout_s + _GRACE_S,
         )
         asked = replace(asked, sources=answers)
-    if inquiry.wants("net.ratelimit"):
+    silent = any(answer.code for answer in asked.sources or () if answer.name.startswith("hub "))
+    if inquiry.wants("net.ratelimit") and not silent:
         limit = inquiry.ask(
             "rate_limit", "the Hub's API", lambda: ask_rate_limit(profile, env, token_file), timeout_s / 2
         )
@@ -153,7 +155,7 @@ def _printed(
 ) -> _T | None:
     """Return what a program's output says; None without the program, and with a Gap where it says nothing."""
     try:
-        return parse(inquiry.host.program(argv, timeout_s).text)
+        return parse(inquiry.host.program(argv, at_most(timeout_s)).text)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KbootError) as exc:

@@ -25,20 +25,24 @@ from kboot.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Longest times of one run. A healthy node takes a small part of them. cuda_s: with copying, where it measures."""
+    """Longest times of one run. A healthy node takes a small part of them. cuda_s: with copying, where it measures.
+
+    total_s: all of it together, whatever hangs.
+    """
 
     nvml_s: float
     facts_s: float
     checkpoint_s: float
     measure_s: float = 0.0
     cuda_s: float = 5.0
+    total_s: float = 25.0
 
 
 BUDGETS: Mapping[Mode, Budget] = {
     "quick": Budget(10.0, 14.0, 6.0),
-    "full": Budget(20.0, 22.0, 8.0, 12.0, 8.0),
+    "full": Budget(20.0, 22.0, 8.0, 12.0, 8.0, 58.0),
     "bake": Budget(10.0, 14.0, 6.0),
-    "deep": Budget(120.0, 130.0, 30.0, 12.0, 60.0),
+    "deep": Budget(120.0, 130.0, 30.0, 12.0, 60.0, 900.0),
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ from kboot.checks import (
     fabric_imex,
     gpu_cc_mode,
     gpu_cuda_init,
+    gpu_devnodes,
     gpu_h2d,
     gpu_p2p,
     net_gpu_nic_affinity,
+    net_ib,
     numa_free,
     numa_mempolicy_allowed,
     pci_acs,
@@ -29,6 +33,7 @@ from kboot.facts.link_types import Bridge, CudaDevice, CudaFacts, Imex
 from kboot.facts.system_types import IdleState
 from kboot.facts.types import Gap, NodeFacts
 
+CASES = Path(__file__).parents[1] / "cases"
 TWO_NODES = replace(PROFILE, layout=(replace(PROFILE.layout[0], nodes=2),))
 RACK = Fabric("completed", "SUCCESS", 3, "5f0c3b1e-0000-4000-8000-00000000000a")
 
@@ -273,3 +278,27 @@ def test_cards_on_the_socket_are_alike_on_grace_and_without_topology() -> None:
 
     assert "nearest of 8 RDMA ports: PHB for 8 GPUs" == net_gpu_nic_affinity.run(flat, TWO_NODES, None).seen
     assert "ok" == net_gpu_nic_affinity.run(blind, TWO_NODES, None).status
+
+
+def test_ports_of_an_older_generation_are_slow_for_a_layout_over_nodes() -> None:
+    """H200 nodes have ports of 400 Gbit/s; all eight at 200 are alike, and yet half as fast. Ethernet is not judged."""
+    old = tuple(replace(port, rate_gbit_s=200.0) for port in NODE.rdma)
+    finding = net_ib.run(node(rdma=old), TWO_NODES, None)
+
+    assert ("warn", True) == (finding.status, finding.seen.startswith("mlx5_0/1 at 200 of 400 Gbit/s"))
+    assert "ok" == net_ib.run(node(rdma=old), PROFILE, None).status
+    ethernet = tuple(replace(port, link_layer="Ethernet") for port in old)
+    assert "ok" == net_ib.run(node(rdma=ethernet), TWO_NODES, None).status
+
+
+def test_a_missing_uvm_device_is_found_without_cuda() -> None:
+    """B099: nvidia0 and nvidiactl are there, nvidia-uvm is not: NVML works, CUDA does not."""
+    there = json.loads((CASES / "B099" / "dev.json").read_text())
+    nodes = tuple(path.removeprefix("/dev/") for path, exists in there.items() if exists)
+    finding = gpu_devnodes.run(node(health={"device_nodes": nodes}, gpu={"gpus": gpus(1)}), None, None)
+
+    assert ("fail", "missing: /dev/nvidia-uvm", True) == (
+        finding.status,
+        finding.seen,
+        "nvidia-modprobe" in finding.hint,
+    )

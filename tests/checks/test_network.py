@@ -95,6 +95,13 @@ def test_what_nobody_asked_is_skipped_and_what_did_not_answer_is_unknown(check: 
     assert ("unknown", True) == (unknown.status, "no answer in 7 s" in unknown.seen)
 
 
+def test_a_source_that_is_away_is_said_once() -> None:
+    """The limit of a Hub that gives no bytes is not asked for, and is no second finding."""
+    finding = net_ratelimit.run(node(asked={"sources": (AWAY,), "rate_limit": None}), PROFILE, None)
+
+    assert ("skip", "a source gives no bytes: see net.source_reach") == (finding.status, finding.seen)
+
+
 def test_a_certificate_file_that_is_missing_is_an_error() -> None:
     """B033: a variable that names nothing fails; checking is never turned off."""
     finding = net_ca_file.run(node(asked={"trust": "SSL_CERT_FILE names /nonexistent.pem"}), None, None)

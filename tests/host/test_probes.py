@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from kboot.errors import KbootError
-from kboot.host.probes import ProbeFailed, ask_in_child
+from kboot.host.probes import ProbeFailed, ask_in_child, at_most, within
 
 
 def test_an_answer_of_any_size_comes_back() -> None:
@@ -71,3 +71,21 @@ def test_an_answer_that_cannot_cross_is_a_failed_probe() -> None:
     """A lock is no answer."""
     with pytest.raises(ProbeFailed, match="the probe met"):
         ask_in_child(threading.Lock, 30)
+
+
+def test_several_probes_share_one_time_limit() -> None:
+    """However much each is allowed: when the time of all is up, the next is not even asked."""
+    with within(3600.0):
+        assert 30 == at_most(30)
+        assert 3 == ask_in_child(lambda: 3, 60)
+        with within(0.0), pytest.raises(ProbeFailed, match="no time is left"):
+            ask_in_child(lambda: 3, 60)
+        with within(7200.0):
+            assert at_most(9000) <= 3600
+    assert 9000 == at_most(9000)
+
+
+def test_a_probe_that_hangs_is_killed_when_the_time_of_all_is_up() -> None:
+    """Its own hour does not count."""
+    with within(0.3), pytest.raises(ProbeFailed, match=r"no answer in 0\.[0-3] s|no time is left"):
+        ask_in_child(lambda: time.sleep(3600), 3600)

@@ -22,6 +22,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if limit is None:
         if unread(facts, "asked.rate_limit"):
             return Finding("unknown", f"the Hub could not be asked ({gap_reason(facts, 'asked.rate_limit')})")
+        if any(source.code for source in facts.asked.sources or ()):
+            return Finding("skip", "a source gives no bytes: see net.source_reach")
         return Finding("skip", "no Hub was asked, or it tells no limit")
     of = f" of {limit.most}" if limit.most is not None else ""
     window = f" for the next {age(limit.reset_s)}" if limit.reset_s is not None else ""

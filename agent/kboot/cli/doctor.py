@@ -96,6 +96,9 @@ def command(
 
     Settings such as HF_ENDPOINT are read from this process and from kboot's environment files; with --root from those
     files alone, since no environment is recorded.
+
+    Modes quick and bake use no network. Mode full asks the checkpoint's sources for a MiB and copies to GPUs that no
+    process works on; mode deep also runs dcgmi and nccl-tests where they are installed.
     """
     options = _Options(mode, only, skip, since, bundle_file)
     node = open_node(common)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import select
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 from kboot.errors import KbootError
 from kboot.host.clock import monotonic_s, sleep_s
 
 _T = TypeVar("_T")
+_until_s: ContextVar[float] = ContextVar("until_s", default=math.inf)
 _READ_BYTES = 1 << 20
 _REAP_S = 0.5
 _REAP_STEP_S = 0.01
@@ -20,6 +24,21 @@ _REAP_STEP_S = 0.01
 
 class ProbeFailed(KbootError):
     """A probe gave no answer: it hung, it died, or it met something nobody thought of."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Let all questions that are asked inside take so long together at most, whatever each was allowed."""
+    token = _until_s.set(min(_until_s.get(), monotonic_s() + seconds))
+    try:
+        yield
+    finally:
+        _until_s.reset(token)
+
+
+def at_most(timeout_s: float) -> float:
+    """Return a time limit cut to what is left of all of them; 0 where nothing is."""
+    return max(0.0, min(timeout_s, _until_s.get() - monotonic_s()))
 
 
 def ask_in_child(question: Callable[[], _T], timeout_s: float) -> _T:
@@ -34,6 +53,8 @@ def ask_in_child(question: Callable[[], _T], timeout_s: float) -> _T:
         ProbeFailed: no answer in time, or the child ended without one.
         OSError: no process can be started.
     """
+    if (timeout_s := at_most(timeout_s)) <= 0:
+        raise ProbeFailed("probe-timeout", "not asked: no time is left for this run")
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -47,7 +68,7 @@ def ask_in_child(question: Callable[[], _T], timeout_s: float) -> _T:
         state = _end(child)
     if data is None:
         stuck = f"; its process {child} stays in state {state}" if state else ""
-        raise ProbeFailed("probe-timeout", f"no answer in {timeout_s:g} s{stuck}")
+        raise ProbeFailed("probe-timeout", f"no answer in {round(timeout_s, 1):g} s{stuck}")
     return _unpacked(data)
 
 
