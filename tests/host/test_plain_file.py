@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kboot.host.files import read_small
+from kboot.host.pagecache import Reading, new_buffer
 from kboot.host.plain_file import open_plain
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
@@ -23,6 +24,7 @@ def test_a_pipe_that_nobody_writes_to_keeps_nobody_waiting(tmp_path: Path) -> No
         lambda: open_plain(pipe),
         lambda: read_small(pipe, 100),
         lambda: RealHost().read_text(str(pipe)),
+        lambda: Reading(pipe, new_buffer(4096)),
         lambda: RecordedHost(tmp_path).read_text("/pipe"),
     ):
         with pytest.raises(OSError, match="is not a file") as caught:

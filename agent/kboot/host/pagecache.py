@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kboot.host.files import Identity, identity_of
+from kboot.host.plain_file import open_plain
 
 _SYS_CACHESTAT = 451  # the same on x86_64 and aarch64, Linux 6.5 and newer
 _PAGE_BYTES = os.sysconf("SC_PAGESIZE")
@@ -41,7 +42,7 @@ def resident_bytes(path: Path) -> int | None:
     Raises:
         OSError: there is no such file.
     """
-    with open(path, "rb", buffering=0) as file:
+    with os.fdopen(open_plain(path), "rb", buffering=0) as file:
         return _resident(file.fileno(), 0, os.fstat(file.fileno()).st_size)
 
 
@@ -51,7 +52,7 @@ def resident_in(path: Path, ranges: Sequence[tuple[int, int]]) -> int | None:
     Raises:
         OSError: there is no such file.
     """
-    with open(path, "rb", buffering=0) as file:
+    with os.fdopen(open_plain(path), "rb", buffering=0) as file:
         found = [_resident(file.fileno(), start, end - start) for start, end in ranges]
     known = [n for n in found if n is not None]
     return sum(known) if len(known) == len(found) else None
@@ -65,7 +66,7 @@ def cold_ranges(path: Path, window_bytes: int) -> tuple[tuple[int, int], ...]:
     Raises:
         OSError: there is no such file.
     """
-    with open(path, "rb", buffering=0) as file:
+    with os.fdopen(open_plain(path), "rb", buffering=0) as file:
         fd, size = file.fileno(), os.fstat(file.fileno()).st_size
         windows = ((start, min(start + window_bytes, size)) for start in range(0, size, window_bytes))
         return tuple((a, b) for a, b in windows if (_resident(fd, a, b - a) or 0) < b - a)
@@ -89,7 +90,7 @@ class Reading:
     def __init__(
         self, path: Path, buffer: memoryview, start: int = 0, end: int | None = None, *, past_cache: bool = False
     ) -> None:
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115  # closed by __exit__
+        self._file = os.fdopen(open_plain(path), "rb", buffering=0)  # closed by __exit__
         self._past_cache = past_cache
         self._direct = past_cache and _set_direct(self._file.fileno())
         if past_cache and not self._direct:  # what the kernel read ahead would look as if it had been there
