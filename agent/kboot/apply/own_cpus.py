@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from kboot.host.tasks import pin_myself
 from kboot.host.types import Host
@@ -18,7 +18,10 @@ class OwnCpus:
 
     def leave_to(self, workers: Iterable[WorkerCheck]) -> None:
         """Keep off the workers' CPUs, where there are others."""
-        theirs = {cpu for worker in workers for cpu in worker.planned_cpus}
+        self.keep_off({cpu for worker in workers for cpu in worker.planned_cpus})
+
+    def keep_off(self, theirs: Set[int]) -> None:
+        """Keep off these CPUs, where there are others."""
         mine = frozenset(self._host.affinity())
         if mine - theirs and mine & theirs:
             self._all = self._all or mine

@@ -31,7 +31,10 @@ _NVML_TIMEOUT_S = 10.0
 
 
 class PinWatch:
-    """One engine's workers. Use: `begin` when its first process runs, `settle` when it answers, `end` in any case."""
+    """One engine's workers. Use: `begin` when its first process runs, `settle` when it answers, `end` in any case.
+
+    found: how many of them were there at the last look.
+    """
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class PinWatch:
         self._what: Watched | None = None
         self._nvml: Mapping[str, Any] = {}
         self._nvml_at_s: float | None = None
+        self.found = 0
 
     def begin(self, scope: Scope) -> None:
         """Look after the workers of this scope from now on, every few seconds, in a thread of its own."""
@@ -85,6 +89,7 @@ class PinWatch:
             if len(found) < len(what.plans) and self._nvml_is_due():
                 self._ask_nvml(what)
             self._told(what, found, pin_workers(what, self._host, found))
+            self.found = len(found)
 
     def _nvml_is_due(self) -> bool:
         return self._nvml_at_s is None or monotonic_s() - self._nvml_at_s > _NVML_EVERY_S

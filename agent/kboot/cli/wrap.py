@@ -27,6 +27,7 @@ class Wrapped:
 
     argv: tuple[str, ...]
     env: tuple[Setting, ...]
+    placement: CpuPlacement
     cpus: tuple[int, ...]
     memory_node: int | None
     key: CacheKey
@@ -56,17 +57,29 @@ def wrap(common: Common, asked: Asked, node: Node, words: Sequence[str], workers
     outcome = prepare_cache(PrepareCache(plan.key, plan.cache_dir, "asked by kboot exec"))
     if outcome.error is not None:
         raise outcome.error
+    _follow(plan)
     raise_nofile()
     if plan.memory_node is not None and (refused := set_memory_policy(plan.memory_node)):
         click.echo(f"kboot: memory is not bound: {refused}", err=True)
     become(plan.argv, {s.name: s.value for s in plan.env}, plan.cpus, UNSET)
 
 
+def _follow(plan: Wrapped) -> None:
+    """Let each of several workers be kept to its own part; one alone has it by inheritance."""
+    from kboot.apply.pin_follow import begin_following
+
+    threads = next((s.value for s in plan.env if s.name == "OMP_NUM_THREADS"), "")
+    try:
+        begin_following(plan.placement, threads)
+    except OSError as exc:
+        click.echo(f"kboot: workers are not kept to CPUs of their own: {exc.strerror}", err=True)
+
+
 def plan_wrap(argv: tuple[str, ...], facts: NodeFacts, ask: CpuAsk, workers: int, node: Node) -> Wrapped:
     """Return the start of a command line on this node.
 
-    The command gets the CPUs of its workers and of front ends: one worker is pinned by that, several divide them, and
-    what belongs to other engines of the node is left out.
+    The command gets the CPUs of its workers and of front ends: one worker is pinned by that, several are kept to their
+    parts when they run, and what belongs to other engines of the node is left out.
     """
     from kboot.plan.placement import place
 
@@ -77,6 +90,7 @@ def plan_wrap(argv: tuple[str, ...], facts: NodeFacts, ask: CpuAsk, workers: int
     return Wrapped(
         argv=argv,
         env=(*settings(placement, cache_dir, node.env), *marks(argv)),
+        placement=placement,
         cpus=binding(placement, facts.cpu.allowed) if ask.pin else (),
         memory_node=nodes.pop() if ask.pin and len(nodes) == 1 else None,
         key=key,

@@ -20,6 +20,7 @@ from kboot.host import keeper
 from kboot.host.clock import monotonic_s, sleep_s
 from kboot.host.http import port_in_use
 from kboot.host.myself import become, handle_stop_signals, raise_nofile, set_affinity, set_memory_policy
+from kboot.host.notify import VARIABLES as OF_THE_SERVICE_MANAGER
 from kboot.host.os_errors import explained
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ __all__ = [
     "set_affinity",
     "set_memory_policy",
     "spawn",
+    "start_beside",
     "stop_tree",
 ]
 
@@ -174,6 +176,23 @@ def spawn(
     finally:
         os.close(log_fd)
     return Child(tuple(argv), log_path, process, rope)
+
+
+def start_beside(argv: Sequence[str]) -> None:
+    """Start a program that is nobody's child and speaks in nobody's name; of this one it has stderr alone.
+
+    A shell lets it go at once, so that what this process becomes is not told of the end of a child it knows nothing of.
+
+    Raises:
+        OSError: there is no shell.
+    """
+    subprocess.run(
+        ["/bin/sh", "-c", '"$@" </dev/null >/dev/null &', "sh", *argv],
+        stdin=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if name not in OF_THE_SERVICE_MANAGER},
+        start_new_session=True,
+        check=False,
+    )
 
 
 def _popen(argv: Sequence[str], env: Mapping[str, str], log_fd: int) -> subprocess.Popen[bytes]:
