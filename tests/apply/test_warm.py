@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kboot.apply.warm import warm_files
+from kboot.apply.warm import slow_faults, warm_files
 from kboot.events import Event, FileDone, Notice
 from kboot.host.pagecache import resident_bytes
 from kboot.plan.types import WarmFile
@@ -189,3 +189,13 @@ def test_a_memory_limit_that_defeats_warming_is_noticed(cold: Node, tmp_path: Pa
     )
 
     assert "warm.not_kept" in done.stdout, done.stderr
+
+
+def test_mapping_that_crawls_is_told_with_its_time() -> None:
+    """28 MiB/s of a network file system whose large reads give GB/s; a disk that is slow in both says nothing."""
+    told = slow_faults(1 << 40, 2e9, 28 * MIB)
+
+    assert told is not None and "warm.slow_faults" == told.event
+    assert "10 h" in told.text and "prefetch" in told.text
+    assert slow_faults(1 << 40, 30 * MIB, 28 * MIB) is None
+    assert slow_faults(1 << 40, 2e9, 900 * MIB) is None

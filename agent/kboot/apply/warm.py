@@ -9,10 +9,13 @@ from pathlib import Path
 
 from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.checkpoint import Listing, RemoteFile
+from kboot.checks.disk_rate import SLOW_FAULTS_BYTES_S
+from kboot.checks.words import age, disk_size
 from kboot.events import Emit, FileDone, FileProgress, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.files import explained
 from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes, resident_in
+from kboot.host.read_rate import fault_in
 from kboot.plan.types import WarmFile
 from kboot.report.types import Outcome
 from kboot.store.store import Store
@@ -27,6 +30,8 @@ _BUFFER_BYTES = 4 << 20
 _WINDOW_BYTES = 8 << 20
 _KEPT_FRACTION = 0.8
 _PROGRESS_EVERY_S = 0.5
+_TRY_S = 0.5  # on what stays cold, to see what mapping it gives
+_SHORTEST_S = 1e-3
 
 
 def warm_files(
@@ -40,11 +45,34 @@ def warm_files(
     """Read what is not in the page cache, in the order of the actions, until budget_bytes were read.
 
     Residency is measured before and after each file and stands in its outcome. When a file does not stay, memory (or
-    a cgroup's limit) cannot hold more and the rest is left alone: reading on would evict what is there.
+    a cgroup's limit) cannot hold more and the rest is left alone: reading on would evict what is there. What an engine
+    will get of that rest by mapping it is tried on a little of it, and told where it is far less than the disk gives.
     """
     job = _Job(listing, store, budget_bytes, emit, stop)
+    started_s = monotonic_s()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="warm") as pool:
-        return tuple(pool.map(job.warm, actions))
+        outcomes = tuple(pool.map(job.warm, actions))
+    left = [a.file for a, o in zip(actions, outcomes) if o.status == "skipped" and o.reason != STOPPED]
+    read_bytes = sum(o.size_bytes for o in outcomes)
+    if left and read_bytes and not stop.is_set():
+        job.try_faults(left, read_bytes / max(_SHORTEST_S, monotonic_s() - started_s))
+    return outcomes
+
+
+def slow_faults(left_bytes: int, read_rate: float, fault_rate: float) -> Notice | None:
+    """Return what should be known where mapped pages come far slower than large reads; None where they do not.
+
+    left_bytes: not in memory. Rates in bytes a second.
+    """
+    if fault_rate >= min(SLOW_FAULTS_BYTES_S, read_rate / 4):
+        return None
+    return Notice(
+        "warm.slow_faults",
+        f"{disk_size(left_bytes)} stay cold, and mapped pages come at {disk_size(int(fault_rate))}/s where large reads "
+        f"give {disk_size(int(read_rate))}/s: an engine that maps its files takes "
+        f"{age(left_bytes / max(1.0, fault_rate))} for them. Let it read ahead (vLLM: --safetensors-load-strategy "
+        "prefetch), give the page cache more memory, or keep the checkpoint on a local disk",
+    )
 
 
 class _Job:
@@ -78,6 +106,18 @@ class _Job:
         self._emit(FileDone("warm", file.path, file.size_bytes, monotonic_s() - started_s, "this disk", before or 0))
         said = _say(before, file), _say(after, file)
         return Effect("done" if read else "unchanged", *said, size_bytes=read, source="this disk")
+
+    def try_faults(self, left: Sequence[RemoteFile], read_rate: float) -> None:
+        """Map a little of what stays cold, and tell where that is slow. read_rate: bytes a second of large reads."""
+        try:
+            tried = fault_in([self._store.blob_path(self._repo, file.blob_id) for file in left], _TRY_S)
+        except OSError:  # gone, or the disk cannot read it: the engine will say so
+            return
+        if tried is not None:
+            touched, seconds = tried
+            notice = slow_faults(sum(f.size_bytes for f in left), read_rate, touched / max(_SHORTEST_S, seconds))
+            if notice is not None:
+                self._emit(notice)
 
     def _claim(self, ranges: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         """Take the ranges' bytes from the budget, in order, as far as it goes."""
