@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from kboot.cpulist import format_cpu_list
 from kboot.facts.render import facts_to_json
 from kboot.facts.types import Gap, NodeFacts
 from nodes.generate import as_list
 from nodes.machines import MACHINES
 from nodes.plugin import RECORDED_NAMES, MachineFacts, MachineRoot, facts_of
+
+CASES = Path(__file__).parents[1] / "cases"
 
 
 def shape(facts: NodeFacts) -> tuple[int, int, int, int]:
@@ -37,6 +41,18 @@ def shape(facts: NodeFacts) -> tuple[int, int, int, int]:
 def test_counts_of_every_machine(machine_facts: MachineFacts, name: str, expected: tuple[int, int, int, int]) -> None:
     """CPUs, cores, NUMA nodes and GPUs are those of the machine's data sheet."""
     assert expected == shape(machine_facts(name))
+
+
+def test_locality_is_not_read_from_a_printed_table(machine_facts: MachineFacts) -> None:
+    """B074: `nvidia-smi topo -m` runs columns together on this kind of machine; NVML and sysfs tell node and CPUs."""
+    table = (CASES / "B074/nvidia-smi-topo.txt").read_text().splitlines()
+    wanted = json.loads((CASES / "B074/case.json").read_text())["expect"]
+    gpus = machine_facts("hgx-h100").gpu.gpus
+
+    assert "NIC2NIC3" in table[0] and "SYSSYS" in table[1], "the header's columns are not those of the rows"
+    assert [(gpu["numa"], gpu["cpus"]) for gpu in wanted.values()] == [
+        (gpus[n].numa_node, format_cpu_list(gpus[n].cpu_affinity or ())) for n in (0, -1)
+    ]
 
 
 @pytest.mark.parametrize("name", sorted((*MACHINES, *RECORDED_NAMES)))
