@@ -9,10 +9,12 @@ import pytest
 
 from fakes.fleet import Node, bytes_asked, fetch_together, fleet
 from fakes.hub import FakeHub, Status
+from kboot.apply.exchange_view import Patience
 from kboot.events import Notice
 from kboot.sources.fleet_auth import FleetKey
 
 MIB = 1 << 20
+SOON = Patience(late_s=0.5, preparing_s=0.5, never_s=1.0)
 FILES = {f"model-{n}.safetensors": Random(n).randbytes(6 * MIB + n) for n in range(4)} | {"config.json": b"{}"}
 
 
@@ -35,7 +37,7 @@ def test_a_fleet_asks_its_origin_once(tmp_path: Path, count: int) -> None:
 
 def test_a_node_that_comes_late_asks_the_origin_for_nothing(tmp_path: Path) -> None:
     """The others have everything: the newcomer finds it there, its own pieces as well."""
-    with FakeHub(FILES) as hub, fleet(tmp_path, 3) as nodes:
+    with FakeHub(FILES) as hub, fleet(tmp_path, 3, SOON) as nodes:
         early = [nodes[0], nodes[1]]
         for node in early:
             node.begin(hub.url, FILES, [other for other in nodes if other is not node])
@@ -51,7 +53,7 @@ def test_a_node_that_comes_late_asks_the_origin_for_nothing(tmp_path: Path) -> N
 
 def test_a_node_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
     """Its pieces are shared by the others, once nothing else is left to do."""
-    with FakeHub(FILES) as hub, fleet(tmp_path, 3) as nodes:
+    with FakeHub(FILES) as hub, fleet(tmp_path, 3, SOON) as nodes:
         nodes[2].server.close()
         for node in nodes[:2]:
             node.begin(hub.url, FILES, [other for other in nodes if other is not node])
@@ -63,7 +65,7 @@ def test_a_node_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_node_alone_is_as_without_a_fleet(tmp_path: Path) -> None:
     """Nobody of the fleet answers: everything comes from the origin."""
-    with FakeHub(FILES) as hub, fleet(tmp_path, 2) as nodes:
+    with FakeHub(FILES) as hub, fleet(tmp_path, 2, SOON) as nodes:
         nodes[1].server.close()
         nodes[0].begin(hub.url, FILES, [nodes[1]])
 
@@ -73,8 +75,8 @@ def test_a_node_alone_is_as_without_a_fleet(tmp_path: Path) -> None:
 
 def test_a_node_with_another_key_is_named_and_not_counted_on(tmp_path: Path) -> None:
     """Neither gets anything from the other, and both say why."""
-    with FakeHub(FILES) as hub, fleet(tmp_path, 1) as (one,):
-        other = Node("n1", tmp_path / "foreign", FleetKey(b"another secret, which is 32 long"))
+    with FakeHub(FILES) as hub, fleet(tmp_path, 1, SOON) as (one,):
+        other = Node("n1", tmp_path / "foreign", FleetKey(b"another secret, which is 32 long"), patience=SOON)
         fetched = fetch_together([one, other], hub.url, FILES)
         other.server.close()
 
@@ -115,7 +117,7 @@ def test_a_file_that_the_origin_has_wrong_is_nobody_elses_fault(tmp_path: Path) 
 
 def test_an_origin_that_refuses_is_not_needed_once_the_fleet_has_it(tmp_path: Path) -> None:
     """What one node has, all get; without anybody who has it, the origin's refusal is the error."""
-    with FakeHub(FILES) as hub, fleet(tmp_path, 3) as nodes:
+    with FakeHub(FILES) as hub, fleet(tmp_path, 3, SOON) as nodes:
         nodes[0].begin(hub.url, FILES, nodes[1:])
         assert [] == nodes[0].end().errors
         hub.every_file = Status(503)
@@ -127,7 +129,7 @@ def test_an_origin_that_refuses_is_not_needed_once_the_fleet_has_it(tmp_path: Pa
 
 def test_an_origin_that_refuses_everybody_is_the_error(tmp_path: Path) -> None:
     """Nobody waits for bytes that nobody has."""
-    with FakeHub(FILES) as hub, fleet(tmp_path, 2) as nodes:
+    with FakeHub(FILES) as hub, fleet(tmp_path, 2, SOON) as nodes:
         nodes[1].server.close()
         hub.every_file = Status(403)
         nodes[0].begin(hub.url, FILES, [nodes[1]])

@@ -14,6 +14,7 @@ from fakes.fetching import ASK, Fetched, listing_of, sources_of
 from fakes.hub import FakeHub
 from fakes.peer import KEY
 from kboot.apply.exchange import Exchange
+from kboot.apply.exchange_view import PATIENCE, Patience
 from kboot.apply.fetch import fetch_files
 from kboot.apply.peer_board import Board
 from kboot.apply.peer_server import PeerServer
@@ -55,6 +56,7 @@ class Node:
     stop: threading.Event = field(default_factory=threading.Event)
     outcomes: tuple[Outcome, ...] = ()
     lies: bool = False
+    patience: Patience = PATIENCE
 
     def __post_init__(self) -> None:
         self.store = Store(paths_in(self.folder))
@@ -79,7 +81,7 @@ class Node:
         """Begin to fetch, in a thread."""
         board = board or self.offer(files)
         peers = {n.name: Peer(n.name, "127.0.0.1", n.server.port, self.key, 10.0) for n in others}
-        exchange = Exchange(self.name, peers, board, self.events.append)
+        exchange = Exchange(self.name, peers, board, self.events.append, self.patience)
         self._thread = threading.Thread(target=self._run, args=(hub, ask, exchange), daemon=True)
         self._thread.start()
 
@@ -103,9 +105,9 @@ class Node:
 
 
 @contextmanager
-def fleet(folder: Path, count: int) -> Iterator[list[Node]]:
+def fleet(folder: Path, count: int, patience: Patience = PATIENCE) -> Iterator[list[Node]]:
     """Give so many nodes that answer and have not begun."""
-    nodes = [Node(f"n{number}", folder / f"n{number}") for number in range(count)]
+    nodes = [Node(f"n{number}", folder / f"n{number}", patience=patience) for number in range(count)]
     try:
         yield nodes
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from kboot.apply.exchange_view import Limit, Limits, View
+from kboot.apply.exchange_view import PATIENCE, Limit, Limits, Patience, View
 from kboot.apply.fetch_work import Chosen, Claim, Job
 from kboot.apply.peer_board import Board
 from kboot.errors import SourceError, VerificationFailed
@@ -30,10 +30,12 @@ class Exchange:
     The pool calls pick() with its lock held; nothing here calls the pool while holding a lock of its own.
     """
 
-    def __init__(self, me: str, peers: Mapping[str, Peer], board: Board, emit: Emit) -> None:
+    def __init__(
+        self, me: str, peers: Mapping[str, Peer], board: Board, emit: Emit, patience: Patience = PATIENCE
+    ) -> None:
         """Make one; follow() begins to ask the others. me, peers: by the names that all nodes use."""
         self.board = board
-        self._view = View(me, peers, board, emit)
+        self._view = View(me, peers, board, emit, patience)
         self._lock = threading.Lock()  # of all below
         self._receiving: dict[Job, list[Claim]] = {}  # from the origin
         self._free: dict[Job, tuple[list[tuple[int, int]], Pieces]] = {}
@@ -45,10 +47,12 @@ class Exchange:
 
     def follow(self, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
         """Begin to ask the others what they have. See View."""
+        self.board.gave_up = False
         self._view.follow(wake, limits, limit)
 
     def end(self) -> None:
         """Ask no more."""
+        self.board.gave_up = True
         self._view.end()
 
     @property

@@ -18,13 +18,6 @@ from kboot.sources.peers import Peer, have_target
 
 _POLL_S = 0.2
 _POLL_FOR_EACH_S = 0.02  # more nodes are asked less often: each answers all the others
-_LOST_S = 3.0  # without an answer for so long, a node's pieces are for the others
-_ALONE_S = 20.0  # where none of several answers any more it is this node that is cut off: it will hear of them again
-_FIRST_S = 10.0  # for so long at most nothing is asked of the origin before every node was asked once
-_LATE_S = 5.0  # a node that does not answer yet is waited for at least so long
-_PREPARING_S = 20.0  # one that answers, and knows nothing of the commit yet, longer
-_NEVER_S = 40.0  # one that did not come for so long is not expected
-_STALLED_S = 15.0  # a node that answers, but got nothing new for so long, is not relied on
 _SLOW_S = 5.0  # what would take a node longer than this is helped with
 _KNOWN_S = 2.0
 _FAILURES = 5
@@ -36,6 +29,28 @@ _FOREIGN = frozenset({"peer-refuses", "peer-not-ours", "peer-answer-not-valid"})
 
 Limits = Callable[[], Mapping[str, float]]
 Limit = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a node is waited for before this one does without it.
+
+    first_s: for so long at most nothing is asked of the origin before every node was asked once. late_s: one that does
+    not answer yet. preparing_s: one that answers, and knows nothing of the commit yet. never_s: from then on one that
+    did not come is not expected. lost_s: one that answers no more. alone_s: the same where none of several answers, so
+    that it is this node that is cut off. stalled_s: one that answers and gets nothing new.
+    """
+
+    first_s: float = 10.0
+    late_s: float = 5.0
+    preparing_s: float = 20.0
+    never_s: float = 40.0
+    lost_s: float = 3.0
+    alone_s: float = 20.0
+    stalled_s: float = 15.0
+
+
+PATIENCE = Patience()
 
 
 @dataclass(slots=True)
@@ -52,6 +67,7 @@ class _Seen:
     missed_since_s: float | None = None
     gained_s: float = 0.0
     complete: bool = False
+    gave_up: bool = False
     have: dict[str, Pieces] = field(default_factory=dict)
     fetching: dict[str, Pieces] = field(default_factory=dict)
     busy: int = 0
@@ -62,20 +78,23 @@ class _Seen:
     told: bool = False
     rate_from: tuple[float, int] | None = None
 
-    def is_lost(self, now_s: float) -> bool:
+    def is_lost(self, now_s: float, after_s: float) -> bool:
         """Return whether it was here and does not answer any more, or is not to be asked."""
-        return self.dropped or (self.missed_since_s is not None and now_s - self.missed_since_s >= _LOST_S)
+        return self.dropped or (self.missed_since_s is not None and now_s - self.missed_since_s >= after_s)
 
 
 class View:
     """The fleet as this node sees it. For any thread."""
 
-    def __init__(self, me: str, peers: Mapping[str, Peer], board: Board, emit: Emit) -> None:
+    def __init__(
+        self, me: str, peers: Mapping[str, Peer], board: Board, emit: Emit, patience: Patience = PATIENCE
+    ) -> None:
         """Note who is there; follow() begins to ask them. me, peers: by the names that all nodes use."""
         self.names = tuple(sorted({me, *peers}))
         self._me = me
         self._board = board
         self._emit = emit
+        self._patience = patience
         self._lock = threading.Lock()
         self._seen = {name: _Seen(peer) for name, peer in peers.items()}
         self._ended = threading.Event()
@@ -126,7 +145,9 @@ class View:
     @property
     def is_known(self) -> bool:
         """Whether every node was asked once, so that it is known what must not be asked of the origin."""
-        return all(seen.asked for seen in self._seen.values()) or monotonic_s() - self._began_s >= _FIRST_S
+        return (
+            all(seen.asked for seen in self._seen.values()) or monotonic_s() - self._began_s >= self._patience.first_s
+        )
 
     def peer(self, name: str) -> Peer:
         """Return a node as a source."""
@@ -143,7 +164,7 @@ class View:
         now = monotonic_s()
         with self._lock:
             answering = any(self._gives(seen, now) for seen in self._seen.values())
-            return now - self._moved_s if answering else 1e9 if now - self._began_s > 2 * _LATE_S else 0.0
+            return now - self._moved_s if answering else 1e9 if now - self._began_s > 2 * self._patience.late_s else 0.0
 
     # -- what this node finds out
 
@@ -212,6 +233,7 @@ class View:
         try:
             have, fetching = self._pieces(document["have"]), self._pieces(document["fetching"])
             complete, limited = document["complete"] is True, dict(document["limited_s"])
+            gave_up = document["gave_up"] is True
             for name, for_s in limited.items():
                 limit(name, float(for_s) + _JITTER_S * random.random())
         except (KeyError, ValueError, TypeError, AttributeError) as exc:
@@ -225,6 +247,7 @@ class View:
                 seen.gained_s = self._moved_s = now
             if not seen.dropped:
                 seen.have, seen.fetching, seen.complete = have, fetching, complete
+            seen.gave_up = gave_up
             seen.answered_s, seen.missed_since_s, seen.told = now, None, False
         if back:
             self._emit(Notice("peer.back", f"{seen.peer.name} answers again"))
@@ -243,7 +266,7 @@ class View:
                 return False
             if seen.answered_s is not None:
                 seen.missed_since_s = seen.missed_since_s or now
-            lost = seen.is_lost(now) and not seen.told
+            lost = self._is_lost(seen, now) and not seen.told
             tell = lost or (error.code in _FOREIGN and not seen.told)
             seen.told = seen.told or tell
             if lost:
@@ -259,26 +282,29 @@ class View:
 
     # -- judging; the lock is held
 
+    def _is_lost(self, seen: _Seen, now_s: float) -> bool:
+        return seen.is_lost(now_s, self._patience.lost_s)
+
     def _gives(self, seen: _Seen, now_s: float) -> bool:
-        return seen.answered_s is not None and not seen.is_lost(now_s)
+        return seen.answered_s is not None and not self._is_lost(seen, now_s)
 
     def _out(self, now_s: float) -> frozenset[str]:
         """Return the nodes that are not counted on."""
         out = frozenset(name for name, seen in self._seen.items() if self._is_out(seen, now_s))
         missed = [seen.missed_since_s for seen in self._seen.values() if seen.answered_s is not None]
         since_s = max((s for s in missed if s is not None), default=0.0)
-        if len(missed) > 1 and None not in missed and now_s - since_s < _ALONE_S:
+        if len(missed) > 1 and None not in missed and now_s - since_s < self._patience.alone_s:
             return self.dropped()
         return out
 
     def _is_out(self, seen: _Seen, now_s: float) -> bool:
         if seen.answered_s is None:
-            return seen.dropped or now_s - self._began_s >= _NEVER_S
-        stalled = not seen.complete and now_s - seen.gained_s >= _STALLED_S
-        return seen.is_lost(now_s) or stalled
+            return seen.dropped or now_s - self._began_s >= self._patience.never_s
+        stalled = not seen.complete and now_s - seen.gained_s >= self._patience.stalled_s
+        return self._is_lost(seen, now_s) or seen.gave_up or stalled
 
     def _is_late(self, seen: _Seen, now_s: float) -> bool:
-        for_s = _PREPARING_S if seen.prepares else _LATE_S
+        for_s = self._patience.preparing_s if seen.prepares else self._patience.late_s
         return seen.answered_s is None and not seen.dropped and now_s - self._began_s >= for_s
 
     def _other(self, name: str, seen: _Seen, now_s: float) -> Other:

@@ -41,6 +41,7 @@ class Board:
         self._entries = {file.blob_id: _Entry(file) for file in listing.files if file.size_bytes}
         self.sizes: Mapping[str, int] = {blob: entry.file.size_bytes for blob, entry in self._entries.items()}
         self._limited: Mapping[str, float] = {}
+        self.gave_up = False  # a fetch ended without everything, and none is on
         for local in store.local(listing):
             if local.state == "verified" and local.file.size_bytes:
                 self._entries[local.file.blob_id].whole = True
@@ -92,6 +93,7 @@ class Board:
             "repo": self.repo,
             "commit": self.commit,
             "complete": complete,
+            "gave_up": self.gave_up and not complete,
             "have": have,
             "fetching": fetching,
             "limited_s": limited,
