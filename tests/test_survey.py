@@ -40,7 +40,8 @@ def test_a_node_is_looked_at_without_being_changed(tmp_path: Path) -> None:
     found = surveyor(host, tmp_path, PATIENT, seen).survey(facts, None, "")
 
     assert [] == seen
-    assert isinstance(found.upkeep.clock, KernelClock)
+    assert isinstance(found.upkeep.clock, KernelClock | None)
+    assert found.upkeep.environ is not None
     assert found.upkeep.port is not None
     assert found.kept.boots == ()
     assert MeasuredFacts() == found.measured

@@ -76,6 +76,11 @@ def test_fixing_asks_first_and_changes_nothing_without_an_answer(kboot: Kboot) -
     assert "nothing that doctor may change by itself" in nothing.out
 
 
+def test_an_answer_without_a_question_is_a_usage_error(kboot: Kboot) -> None:
+    """--yes belongs to --fix."""
+    assert 2 == kboot("doctor", "--yes").status
+
+
 def test_a_recorded_machine_is_not_changed(kboot: Kboot, tmp_path: Path) -> None:
     """--fix works on this machine only."""
     ran = kboot("doctor", "--fix", "--root", str(tmp_path))

@@ -24,6 +24,7 @@ def test_a_recorded_node_reads_as_the_node_did(kboot: Kboot) -> None:
     assert ("record", 0) == (recorded.doc["kind"], recorded.status)
     for part in ("os", "cpu", "gpu", "limits"):
         assert here[part] == there[part]
+    assert (tree / "sys/module").is_dir()  # what doctor asks beyond facts is in it
 
 
 def test_a_root_that_does_not_exist_is_a_usage_error(kboot: Kboot) -> None:

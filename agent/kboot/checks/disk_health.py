@@ -10,6 +10,7 @@ from kboot.facts.upkeep_types import DiskHealth
 from kboot.profile.types import Profile
 
 WORN_PERCENT = 100
+NO_ANSWER = "no answer"
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -29,16 +30,20 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             else "it still works; plan to replace it before it fails during a boot",
             hint=f"`{_command(upkeep.smart_tool, bad[0][0].name)}`; `kboot verify --mode full`; replace the disk",
         )
-    unread = [disk for disk in upkeep.disks if disk.refused]
-    if unread:
+    late = [disk for disk in upkeep.disks if disk.refused.startswith(NO_ANSWER)]
+    if late:
         return Finding(
             "unknown",
-            f"not readable: {some(f'{disk.name} ({disk.refused})' for disk in unread)}",
+            some(f"{disk.name}: {disk.refused}" for disk in late),
             wanted="an answer of every disk",
-            hint=f"`{_command(upkeep.smart_tool, unread[0].name)}` as root",
+            hint=f"`{_command(upkeep.smart_tool, late[0].name)}`; a disk that does not answer may be about to fail",
         )
-    worn = max((disk.used_percent or 0 for disk in upkeep.disks), default=0)
-    return Finding("ok", f"{count(len(upkeep.disks), 'disk')} sound, the most worn has used {worn}% of its life")
+    told = [disk for disk in upkeep.disks if not disk.refused]
+    if not told:
+        reasons = some(sorted({disk.refused for disk in upkeep.disks})) or "they sleep"
+        return Finding("skip", f"the disks tell nothing of their health, as virtual ones do ({reasons})")
+    worn = max(disk.used_percent or 0 for disk in told)
+    return Finding("ok", f"{count(len(told), 'disk')} sound, the most worn has used {worn}% of its life")
 
 
 def _why(disk: DiskHealth) -> str:

@@ -11,7 +11,11 @@ from kboot.checks.words import some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
-NEEDED = re.compile(r"^(?:nvidia|dcgm|kboot|var-lib-kboot)|\.mount$|^(?:chrony|systemd-timesyncd|mdmonitor|openibd)")
+NEEDED = re.compile(
+    r"^(?:nvidia-(?:persistenced|fabricmanager|imex|mig|cdi|nvlsm)|nvidia-dcgm|dcgm|kboot|openibd|mdmonitor)"
+    r"|^(?:chrony|chronyd|ntpd|ntpsec|systemd-timesyncd)\."
+    r"|^(?!snap-).*\.mount$"
+)
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:

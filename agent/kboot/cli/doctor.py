@@ -100,6 +100,8 @@ def command(
     Modes quick and bake use no network. Mode full asks the checkpoint's sources for a MiB and copies to GPUs that no
     process works on; mode deep also runs dcgmi and nccl-tests where they are installed.
     """
+    if yes and not fix:
+        raise click.UsageError("--yes answers what --fix asks; it means nothing without it")
     options = _Options(mode, only, skip, since, bundle_file)
     node = open_node(common)
     report, news = _examine(common, asked, node, options)

@@ -22,7 +22,10 @@ from kboot.cli.options import (
 from kboot.errors import ExitStatus, ProfileError
 
 if TYPE_CHECKING:
+    from kboot.host.types import Host
     from kboot.profile.types import FleetAsk
+
+_PROGRAM_S = 10.0
 
 
 @click.command(
@@ -62,12 +65,20 @@ def command(common: Common, asked: Asked, folder: Path | None) -> None:
         return
     from kboot.host.record import record
 
-    files = record(node.host, folder, lambda host: collect(host, node.paths))
+    files = record(node.host, folder, lambda host: _read_all(host, node))
     show(
         common,
         lambda: f"{files} files written below {folder}; `kboot facts --root {folder}` reads them back",
         lambda: document("record", {"path": str(folder), "files": files}),
     )
+
+
+def _read_all(host: Host, node: Node) -> None:
+    """Ask for all that doctor asks a recorded machine; what is different a moment later is left out."""
+    from kboot.facts.collect import collect
+    from kboot.facts.upkeep import collect_upkeep
+
+    collect_upkeep(host, node.paths, collect(host, node.paths), None, "", _PROGRAM_S, None)
 
 
 def _fleet(asked: Asked, node: Node) -> FleetAsk | None:

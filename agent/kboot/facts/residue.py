@@ -41,7 +41,7 @@ _SECRET_BYTES = 64 << 10
 _MIN_SECRET_BYTES = 8
 _UNFINISHED = re.compile(r"\.(?:part|incomplete)(?:-\w+)?$")
 _P2P = re.compile(r"gpu_p2p_access_cache_for_[\d,]+\.json$")
-_RECORDS = ("history", "image.json", "node.key.lock")
+_RECORDS = ("doctor", "history", "image.json", "node.key.lock")
 _FIRST_PERSON = 1000  # smaller user ids are services', whose homes are folders of the system
 _NETRC = re.compile(rb"\bpassword\s+(\S+)")
 _STORED = re.compile(rb"^\s*\w*token\w*\s*=\s*(\S+)", re.MULTILINE)

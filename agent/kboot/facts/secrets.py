@@ -49,7 +49,11 @@ def collect_identity(host: Host, paths: Paths) -> tuple[str, ...]:
             found.append("/etc/machine-id")
     with suppress(OSError):
         found += [f"/etc/ssh/{n}" for n in host.names("/etc/ssh") if re.fullmatch(r"ssh_host_\w+_key", n)]
-    found += [host.machine_path(p) for p in (paths.node_key, paths.history) if host.exists(host.machine_path(p))]
+    found += [
+        host.machine_path(p)
+        for p in (paths.node_key, paths.history, paths.state / "doctor")
+        if host.exists(host.machine_path(p))
+    ]
     found += [home for home in _tokens_of_users(host) if host.exists(home)]
     return tuple(sorted(found))
 

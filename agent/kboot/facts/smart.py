@@ -20,6 +20,7 @@ _WARNINGS = (
     (0x10, "the backup of its volatile memory failed"),
 )
 _PENDING_SECTORS = 197
+_ASLEEP = "STANDBY"  # smartctl's word for a disk that it was told not to wake
 _MOST_DISKS = 32
 _AT_ONCE = 8
 
@@ -44,14 +45,15 @@ def collect_smart(reader: Reader, disks: Iterable[Disk], timeout_s: float) -> tu
 def _all(
     host: Host, ask: Callable[[Host, str, float], DiskHealth], names: list[str], timeout_s: float
 ) -> tuple[DiskHealth, ...] | None:
-    """Ask about several disks at once; None where the program is not installed."""
+    """Ask about several disks at once, those that sleep left out; None where the program is not installed."""
     if not names:
         return None
     try:
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="smart") as pool:
-            return tuple(pool.map(lambda name: ask(host, name, timeout_s), names))
+            found = tuple(pool.map(lambda name: ask(host, name, timeout_s), names))
     except FileNotFoundError:
         return None
+    return tuple(disk for disk in found if _ASLEEP not in disk.refused)
 
 
 def _smartctl(host: Host, name: str, timeout_s: float) -> DiskHealth:

@@ -57,17 +57,23 @@ _LONGEST_VALUE = 300
 
 
 def collect_upkeep(
-    host: Host, paths: Paths, facts: NodeFacts, port: int | None, token_file: str, program_s: float, look_s: float
+    host: Host,
+    paths: Paths,
+    facts: NodeFacts,
+    port: int | None,
+    token_file: str,
+    program_s: float,
+    look_s: float | None,
 ) -> tuple[UpkeepFacts, tuple[Gap, ...]]:
     """Read what only doctor asks for. What many sound machines do not have is no Gap.
 
     port: that the engine is to serve on; None without a profile. token_file: of the configuration. program_s: the
-    longest that a program may take. look_s: how long a process that is stuck is watched.
+    longest that a program may take. look_s: how long a process that is stuck is watched; None = nobody looks.
     """
     reader = Reader(host)
     asking = _Programs(host, facts.disks, program_s)
     asking.start()
-    blocked = collect_blocked(reader, look_s)
+    blocked = None if look_s is None else collect_blocked(reader, look_s)
     env, odd = _environment(reader, host.machine_path(paths.config))
     upkeep = UpkeepFacts(
         discard=_discard(reader, facts),

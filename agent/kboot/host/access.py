@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LIMIT_BYTES = 1 << 20
+_ENGINE = b"/kboot-engine.service"
 _TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b")
 
 
@@ -40,17 +41,16 @@ def access_to(path: Path) -> Access | None:
 
 
 def processes_that_show_a_token() -> tuple[tuple[int, str], ...]:
-    """Return (pid, "command line" or "environment") of processes in which other users can see a Hub token.
+    """Return (pid, "command line" or "environment") of processes that show a Hub token where none should be.
 
-    A command line is open to every user, the environment to processes of the same user: that of root's own and of this
-    process's family is nobody else's.
+    A command line is open to every user. The environment is its user's own; that of an engine's service should have
+    none, since whatever runs in it could send it away.
     """
     found = []
-    family = _family()
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         if _holds(pid, "cmdline"):
             found.append((pid, "command line"))
-        elif pid not in family and _uid(pid) not in (None, 0) and _holds(pid, "environ"):
+        elif _is_served(pid) and _holds(pid, "environ"):
             found.append((pid, "environment"))
     return tuple(found)
 
@@ -61,20 +61,7 @@ def _holds(pid: int, name: str) -> bool:
     return False
 
 
-def _uid(pid: int) -> int | None:
-    try:
-        return os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return None
-
-
-def _family() -> set[int]:
-    """Return this process and those it descends from, whose environment the operator has just set."""
-    found, pid = {os.getpid()}, os.getpid()
-    for _ in range(64):
-        with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/stat", "rb") as file:
-            pid = int(file.read().rpartition(b")")[2].split()[1])
-        if pid <= 1 or pid in found:
-            break
-        found.add(pid)
-    return found
+def _is_served(pid: int) -> bool:
+    with suppress(OSError), open(f"/proc/{pid}/cgroup", "rb", buffering=0) as file:
+        return _ENGINE in file.read(_LIMIT_BYTES)
+    return False

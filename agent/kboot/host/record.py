@@ -26,6 +26,8 @@ from kboot.host.types import DiskSpace, Host, Printed
 
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
 _ENVIRON = re.compile(r"/proc/[^/]+/environ")
+_ASSIGNED = re.compile(r"(\b\w*(?:token|secret|passw(?:or)?d|credentials?|api_?key)\w*\s*=)[^\s,]+", re.IGNORECASE)
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 _PACKAGE_FOLDERS = ("/site-packages", "/dist-packages")
 _MADE_FILES = ("/proc/self/status", "/proc/self/limits")  # written from answers, not copied
 
@@ -219,6 +221,10 @@ class Recorder:
 def _clean(path: str, text: str) -> str:
     if _ENVIRON.fullmatch(path):
         text = "\0".join(entry for entry in text.split("\0") if entry.startswith("container="))
+    if path == "/etc/machine-id" and text:
+        text = "0" * 32  # its manual asks to keep it to oneself
+    if path.startswith("/etc/"):
+        text = _USER_INFO.sub("***@", _ASSIGNED.sub(r"\1***", text))
     return _TOKEN.sub("hf_***", text)
 
 
