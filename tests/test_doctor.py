@@ -33,6 +33,7 @@ from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
 from kboot.probing import Budget
 from kboot.profile.types import CheckpointAsk, LayoutAsk, ParallelAsk, Profile
+from kboot.report.examinations import Examination, Since
 from kboot.store.store import Store
 
 CASES = Path(__file__).parent / "cases"
@@ -424,6 +425,27 @@ def test_the_summary_fits_in_a_ticket() -> None:
     assert "doctor quick on node7: 1 fail (gpu.2), 1 warn (gpu.1), 1 unknown (gpu.3), 2 ok, 1 skip; 0.4 s" == summary(
         report
     )
+
+
+def test_the_summary_says_what_is_new_since_a_boot() -> None:
+    """And what is as before, and what is gone."""
+    then = Examination("1ae15283-605f", "quick", 1.0, {})
+    since = Since(then, {"gpu.0": ""}, 2, ("cpu.quota",))
+
+    assert (
+        "doctor quick on node7: 1 warn (gpu.0) new since boot 1ae15283, 2 as before; gone since: cpu.quota; 0.4 s"
+        == summary(report_of("warn"), since)
+    )
+    assert "doctor quick on node7: nothing new since boot 1ae15283, 0 as before; 0.4 s" == summary(
+        report_of(), Since(then, {}, 0, ())
+    )
+    assert {
+        "boot_id": "1ae15283-605f",
+        "mode": "quick",
+        "started_unix_s": 1.0,
+        "as_before": 2,
+        "gone": ["cpu.quota"],
+    } == to_json(report_of("warn"), since)["since"]
 
 
 def test_the_json_form_is_stable() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 from good_node import BLIND, CHECKPOINT, GIB, NODE, PROFILE, node
@@ -13,14 +14,20 @@ from kboot.checks import (
     cpu_quota,
     disk_fs_ro,
     disk_mount_kind,
+    disk_readahead,
     engine_version,
     facts_gaps,
     limits_memlock,
     limits_nofile,
     mem_hugepages,
+    mem_overcommit,
     mem_swap,
+    mem_thp,
+    net_conntrack,
+    numa_balance,
 )
-from kboot.facts.types import EngineFacts, Gap
+from kboot.checks.fixes import WriteValue
+from kboot.facts.types import EngineFacts, Gap, NodeFacts
 from kboot.profile.types import CpuAsk, TuneAsk
 
 
@@ -171,3 +178,47 @@ def test_gaps_are_named_with_their_reason() -> None:
     facts = replace(NODE, gaps=(Gap("memory", "/proc/meminfo", "Permission denied"),))
 
     assert "1 fact not read: memory (/proc/meminfo: Permission denied)" == facts_gaps.run(facts, None, None).seen
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "fixes"),
+    [
+        (
+            cpu_governor,
+            node(cpu={"governor_of": {**dict.fromkeys(range(64), "performance"), 5: "powersave"}}),
+            (WriteValue("/sys/devices/system/cpu/cpu5/cpufreq/scaling_governor", "performance", "powersave"),),
+        ),
+        (
+            numa_balance,
+            node(system={"numa_balancing": 1}),
+            (WriteValue("/proc/sys/kernel/numa_balancing", "0", "1"),),
+        ),
+        (
+            mem_thp,
+            node(system={"thp": {"enabled": "always", "defrag": "always"}}),
+            (WriteValue("/sys/kernel/mm/transparent_hugepage/defrag", "madvise", "always"),),
+        ),
+        (
+            mem_overcommit,
+            node(system={"max_map_count": 30000}),
+            (WriteValue("/proc/sys/vm/max_map_count", "262144", "30000"),),
+        ),
+        (mem_overcommit, node(system={"overcommit": 2}), ()),  # somebody decided that
+        (
+            disk_readahead,
+            node(disks=(replace(NODE.disks[1], read_ahead_bytes=0),)),
+            (WriteValue("/sys/block/nvme0n1/queue/read_ahead_kb", "4096", "0"),),
+        ),
+        (
+            net_conntrack,
+            node(system={"conntrack": (262000, 262144)}),
+            (WriteValue("/proc/sys/net/netfilter/nf_conntrack_max", "524288", "262144"),),
+        ),
+        (cpu_governor, NODE, ()),
+    ],
+)
+def test_what_doctor_may_set_has_the_value_that_undoes_it(
+    check: ModuleType, facts: NodeFacts, fixes: tuple[WriteValue, ...]
+) -> None:
+    """A finding offers what it read as the way back; where nothing is wrong nothing is offered."""
+    assert fixes == check.run(facts, PROFILE, CHECKPOINT).fixes

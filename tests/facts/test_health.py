@@ -143,3 +143,17 @@ def test_no_answer_whatever_raises(health: dict[str, Any]) -> None:
 def test_no_log_whatever_raises(text: str) -> None:
     """Every text is a kernel log."""
     assert all(e.text for e in kernel_events(text))
+
+
+def test_tasks_that_hang_and_modules_that_are_refused_are_told(tmp_path: Path) -> None:
+    """The pid of a hung task is its code; a module whose missing signature only taints the kernel was loaded."""
+    log = (
+        "[ 246.1] INFO: task kworker/u8:2:71 blocked for more than 122 seconds.\n"
+        "[ 247.2] Loading of unsigned module is rejected\n"
+        "[ 248.3] Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7\n"
+        "[ 249.4] nvidia: module verification failed: signature and/or required key missing - tainting kernel\n"
+    )
+
+    assert [("hung-task", 71, 246.1), ("module-refused", 0, 247.2), ("module-refused", 0, 248.3)] == [
+        (e.kind, e.code, e.at_s) for e in kernel_events(log)
+    ]

@@ -48,3 +48,11 @@ def test_verbose_findings_have_their_source_and_why_they_were_skipped() -> None:
     assert "source  NVML" in text
     assert "source  /sys/cpu.quota" in text
     assert "no GPU is in MIG mode" in text
+
+
+def test_what_it_said_at_an_earlier_boot_stands_beside_it() -> None:
+    """Only where it said something then."""
+    text = doctor_text(FINDINGS, "1 new", before={"gpu.count": "warn: 1 GPU is slow"})
+
+    assert "before  warn: 1 GPU is slow" in text
+    assert 1 == text.count("before")
