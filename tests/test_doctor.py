@@ -136,6 +136,47 @@ def test_a_small_shm_fails_without_profile_and_statvfs_too(tmp_path: Path) -> No
     assert seen == findings(RecordedHost(root), None, ("fit.shm",))["fit.shm"]
 
 
+def paravirtual(**health: Any) -> dict[str, Any]:
+    """A GPU as a machine that only borrows it sees it: most of its health is not told."""
+    refused = {"error": "NOT_SUPPORTED"}
+    return {
+        "persistence": refused,
+        "ecc": refused,
+        "fabric": refused,
+        "nvlinks": [],
+        "virtualization": "none",
+        **health,
+    }
+
+
+@pytest.mark.parametrize(
+    ("devices", "files", "health"),
+    [
+        (("dxg",), {}, paravirtual()),
+        (
+            ("nvidia0", "nvidiactl", "nvidia-uvm"),
+            {"vendor": "0x10de\n", "class": "0x030200\n", "numa_node": "-1\n"},
+            paravirtual(virtualization="vgpu", power_w={"error": "NOT_SUPPORTED"}),
+        ),
+    ],
+    ids=["WSL", "vGPU"],
+)
+def test_a_machine_that_borrows_its_gpu_has_no_gpu_finding(
+    tmp_path: Path, devices: tuple[str, ...], files: Mapping[str, str], health: Mapping[str, Any]
+) -> None:
+    """What WSL and a virtual GPU do not show is no fault: no bus, no device files, memory that the lender uses."""
+    tree = {f"dev/{name}": "" for name in devices}
+    tree |= {f"sys/bus/pci/devices/0000:06:00.0/{name}": text for name, text in files.items()}
+    gpu = h200(0, "00000000:06:00.0", mem_used=0 if files else 9 << 30, health=health)
+    found = findings(record(tmp_path, tree, {"nvml_init": "OK", "driver": "580.95.05", "gpus": [gpu]}))
+
+    wrong = {id_: answer for id_, answer in found.items() if answer[0] not in ("ok", "skip")}
+    assert {} == {
+        id_: answer for id_, answer in wrong.items() if id_.startswith(("gpu.", "pci.", "nvlink.", "fabric."))
+    }
+    assert "gpu.pci" not in found["facts.gaps"][1]
+
+
 def test_reserved_huge_pages_are_shown(tmp_path: Path) -> None:
     """B174: both numbers are in the finding, pool and available."""
     meminfo = (

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
 
+import pytest
+
+from fakes import checkpoints
+from fakes.cuda.build_cuda import build, environment
+from kboot.checkpoint import CheckpointFacts
 from kboot.errors import ActionFailed
 from kboot.events import Event, Notice
 from kboot.facts.collect import collect
-from kboot.facts.types import Gap, Gpu, NodeFacts
+from kboot.facts.link_types import CudaFacts
+from kboot.facts.types import Gap, Gpu, GpuFacts, NodeFacts
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.inquiry import (
@@ -23,6 +30,8 @@ from kboot.inquiry import (
     read_workers,
     why_no_trust,
 )
+from kboot.profile.types import CheckpointAsk, LayoutAsk, ParallelAsk, Profile
+from kboot.store.store import Store
 
 PATIENT = Patient(cuda_s=20, headers_s=20, measures=False)
 
@@ -36,9 +45,10 @@ def paths_in(folder: Path) -> Paths:
     return Paths(folder / "state", folder / "run", folder / "etc")
 
 
-def facts_here(tmp_path: Path, **changes: Any) -> NodeFacts:
-    """Return this machine's facts, changed."""
-    return replace(collect(RealHost(), paths_in(tmp_path)), **changes)
+@cache
+def this_machine() -> NodeFacts:
+    """Return this machine's facts, read once."""
+    return collect(RealHost(), paths_in(Path("/nonexistent")))
 
 
 def test_a_child_that_fails_leaves_a_gap_and_a_word(tmp_path: Path) -> None:
@@ -56,7 +66,7 @@ def test_a_child_that_fails_leaves_a_gap_and_a_word(tmp_path: Path) -> None:
 
 def test_only_what_a_check_needs_is_asked(tmp_path: Path) -> None:
     """With no check that needs it, nothing is asked, and nothing is a gap."""
-    facts = facts_here(tmp_path, gaps=())
+    facts = replace(this_machine(), gaps=())
     found = inquire(Inquiry(RealHost(), paths_in(tmp_path), frozenset(), quiet), facts, None, None, PATIENT)
 
     assert (facts.asked, ()) == (found.asked, found.gaps)
@@ -64,7 +74,7 @@ def test_only_what_a_check_needs_is_asked(tmp_path: Path) -> None:
 
 def test_the_memory_policy_is_tried_in_a_child(tmp_path: Path) -> None:
     """The answer is "" or the kernel's reason; this process keeps its own policy."""
-    facts = facts_here(tmp_path)
+    facts = this_machine()
     two = tuple(replace(facts.numa[0], number=n, memory_total_bytes=1 << 30) for n in (0, 63)) if facts.numa else ()
     before = Path("/proc/self/numa_maps").read_text() if Path("/proc/self/numa_maps").exists() else ""
     inquiry = Inquiry(RealHost(), paths_in(tmp_path), frozenset({"numa.mempolicy_allowed"}), quiet)
@@ -84,7 +94,7 @@ def test_a_gpu_that_works_for_somebody_is_not_touched(tmp_path: Path) -> None:
     """Memory is taken only of GPUs without processes, and never of one whose address is not known."""
     gpu = Gpu(0, "NVIDIA H200", "GPU-0", "0000:01:00.0", 1, 0, (9, 0), 0, None, False, False, ())
     gpus = (gpu, replace(gpu, index=1, bus_id="0000:02:00.0", processes=(7,)), replace(gpu, index=2, bus_id=""))
-    facts = facts_here(tmp_path)
+    facts = this_machine()
 
     assert (gpu,) == free_gpus(replace(facts, gpu=replace(facts.gpu, gpus=gpus)))
 
@@ -116,3 +126,79 @@ def test_certificates_that_the_environment_names_are_read(tmp_path: Path) -> Non
     assert "" == why_no_trust(empty)
     assert "SSL_CERT_FILE names /nonexistent.pem, which does not exist" == why_no_trust(missing)
     assert "cannot be read as certificates" in why_no_trust({"CURL_CA_BUNDLE": str(tmp_path / "not.pem")})
+
+
+H200 = Gpu(0, "NVIDIA H200", "GPU-0", "0000:3b:00.0", 141 << 30, 1 << 30, (9, 0), 0, None, False, False, ())
+TWO_GPUS = (H200, replace(H200, index=1, uuid="GPU-1", bus_id="0000:5e:00.0", processes=(4711,)))
+
+
+@pytest.fixture
+def cuda(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Make this process's environment lead to a libcuda.so.1 that was built here; give it what it should answer."""
+    library = build(tmp_path_factory.mktemp("cuda"))
+    conf = library / "conf"
+
+    def answers(system: str) -> None:
+        for name, value in environment(library, conf, system, [f"bus={gpu.bus_id}" for gpu in TWO_GPUS]).items():
+            monkeypatch.setenv(name, value)
+
+    return answers
+
+
+def ask_about_cuda(tmp_path: Path, patient: Patient) -> CudaFacts | None:
+    """Return what CUDA answers on a machine with two GPUs, the second at work."""
+    facts = this_machine()
+    facts = replace(facts, gpu=replace(facts.gpu, nvml="ok", gpus=TWO_GPUS))
+    inquiry = Inquiry(RealHost(), paths_in(tmp_path), frozenset({"gpu.cuda_init"}), quiet)
+    return inquire(inquiry, facts, None, None, patient).asked.cuda
+
+
+def test_a_mode_that_measures_takes_memory_of_free_gpus_only(tmp_path: Path, cuda: Callable[[str], None]) -> None:
+    """Quick mode takes none; the GPU that works for somebody is never touched."""
+    cuda("init=0")
+    quick, full = (ask_about_cuda(tmp_path, replace(PATIENT, cuda_s=60, measures=m)) for m in (False, True))
+
+    assert quick is not None
+    assert full is not None
+    assert [None, None] == [device.failed for device in quick.devices]
+    assert ["", None] == [device.failed for device in full.devices]
+    assert (full.devices[0].h2d_bytes_per_s or 0) > 0
+
+
+def test_a_fabric_that_is_not_set_up_is_the_drivers_own_answer(tmp_path: Path, cuda: Callable[[str], None]) -> None:
+    """B156: NVML lists the GPUs, cuInit answers 802."""
+    cuda("init=802")
+    found = ask_about_cuda(tmp_path, replace(PATIENT, cuda_s=60))
+
+    assert found is not None
+    assert ("refused", 802) == (found.state, found.code)
+
+
+def test_cuda_is_not_asked_where_nvml_does_not_answer(tmp_path: Path) -> None:
+    """A driver that hangs is said once, and costs its time once."""
+    facts = this_machine()
+    facts = replace(facts, gpu=replace(facts.gpu, nvml="hung", gpus=()))
+    inquiry = Inquiry(RealHost(), paths_in(tmp_path), frozenset({"gpu.cuda_init"}), quiet)
+
+    assert inquire(inquiry, facts, None, None, PATIENT).asked.cuda is None
+
+
+def test_weights_are_laid_out_from_the_headers_on_this_disk(tmp_path: Path) -> None:
+    """What is not divided is whole on every rank: the share is that of the fullest, not half of the size."""
+    files = checkpoints.make()
+    wanted = checkpoints.listing(files)
+    paths = checkpoints.paths_in(tmp_path)
+    layout = LayoutAsk(name="2x", gpu="H200", gpus_per_node=2, parallel=ParallelAsk(tensor=2))
+    profile = Profile(name="m", schema=1, checkpoint=CheckpointAsk(repo=wanted.repo), layout=(layout,))
+    here = CheckpointFacts(wanted, (), "", published=False)
+    facts = replace(this_machine(), gpu=GpuFacts("ok", "", "580.95.05", "13.0", TWO_GPUS, ()))
+
+    def share() -> NodeFacts:
+        return inquire(Inquiry(RealHost(), paths, frozenset({"fit.vram"}), quiet), facts, profile, here, PATIENT)
+
+    assert (None, ()) == (share().asked.weights, tuple(g for g in share().gaps if g.fact.startswith("asked")))
+    checkpoints.fetch_all(Store(paths), wanted, files)
+    found = share().asked.weights
+    assert found is not None
+    assert ("2x", "TP2", 3 * 64) == (found.layout, found.division, found.largest_bytes)
+    assert found.reserve_bytes > 4 << 30

@@ -34,7 +34,7 @@ class Budget:
     facts_s: float
     checkpoint_s: float
     measure_s: float = 0.0
-    cuda_s: float = 5.0
+    cuda_s: float = 10.0
     total_s: float = 25.0
 
 

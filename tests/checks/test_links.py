@@ -14,10 +14,12 @@ from kboot.checks import (
     cpu_cstates,
     cpu_smt_layout,
     fabric_imex,
+    fit_vram,
     gpu_cc_mode,
     gpu_cuda_init,
     gpu_devnodes,
     gpu_h2d,
+    gpu_idle_clean,
     gpu_p2p,
     net_gpu_nic_affinity,
     net_ib,
@@ -301,4 +303,55 @@ def test_a_missing_uvm_device_is_found_without_cuda() -> None:
         finding.status,
         finding.seen,
         "nvidia-modprobe" in finding.hint,
+    )
+
+
+def test_slices_and_sealed_gpus_do_not_reach_each_other_and_that_is_no_fault() -> None:
+    """MIG slices have no peer access, nor have GPUs under confidential computing; a fabric in progress has its own."""
+    none = tuple(replace(d, peers=dict.fromkeys(d.peers, False)) for d in device(0))
+    cut = {"cuda": CudaFacts("ok", devices=none)}
+    waiting = tuple(replace(h, fabric=Fabric("in-progress", "SUCCESS", 0, "")) for h in HEALTH)
+
+    assert "warn" == gpu_p2p.run(node(asked=cut), None, None).status
+    assert "skip" == gpu_p2p.run(node(asked=cut, gpu={"gpus": gpus(mig=True)}), None, None).status
+    assert "skip" == gpu_p2p.run(node(asked=cut, links={"confidential": "on"}), None, None).status
+    assert "skip" == gpu_p2p.run(node(asked=cut, health={"gpus": waiting}), None, None).status
+
+
+def test_acs_does_not_matter_between_gpus_with_nvlink() -> None:
+    """Without an RDMA port that is up, nothing of theirs crosses a PCIe switch."""
+    redirects = {"bridges": (Bridge("0000:00:03.0", ("request",)),)}
+    down = tuple(replace(port, state="DOWN") for port in NODE.rdma)
+
+    assert "skip" == pci_acs.run(node(links=redirects, rdma=down), None, None).status
+    assert "warn" == pci_acs.run(node(links=redirects), None, None).status
+
+
+def test_several_nodes_of_one_socket_are_not_far() -> None:
+    """NPS4: the card is on another node of the same package."""
+    quarters = tuple(
+        replace(NODE.numa[0], number=n, cpus=tuple(range(8 * n, 8 * n + 8)), memory_total_bytes=GIB) for n in range(8)
+    )
+    spread = tuple(replace(g, numa_node=g.index // 4 * 4) for g in GPUS)
+    cards = tuple(replace(p, numa_node=n // 4 * 4 + 3) for n, p in enumerate(NODE.rdma))
+    facts = node(numa=quarters, gpu={"gpus": spread}, rdma=cards, links={"path_of": {}})
+
+    assert "nearest of 8 RDMA ports: PHB for 8 GPUs" == net_gpu_nic_affinity.run(facts, TWO_NODES, None).seen
+
+
+def test_the_engine_that_serves_is_no_stranger_on_its_gpus() -> None:
+    """On a live node its workers hold the GPUs: neither "in use" nor "does not fit"; another's process is both."""
+    workers = tuple(LiveWorker(n, 4000 + n, 7, 212, 0) for n in range(8))
+    full = tuple(replace(g, processes=(4000 + g.index,), memory_used_bytes=130 * GIB) for g in GPUS)
+    live = node(gpu={"gpus": full}, asked={"workers": workers})
+    other = node(gpu={"gpus": (replace(full[0], processes=(4000, 99)), *full[1:])}, asked={"workers": workers})
+
+    assert (
+        "8 GPUs with workers of the engine that serves, no other process"
+        == gpu_idle_clean.run(live, PROFILE, CHECKPOINT).seen
+    )
+    assert "ok" == fit_vram.run(live, PROFILE, CHECKPOINT).status
+    assert ("warn", "fail") == (
+        gpu_idle_clean.run(other, PROFILE, CHECKPOINT).status,
+        fit_vram.run(other, PROFILE, CHECKPOINT).status,
     )

@@ -42,6 +42,11 @@ def workers(layout: LayoutAsk | None) -> int:
     return max(1, layout.gpus_per_node) if layout else 1
 
 
+def serving_pids(facts: NodeFacts) -> frozenset[int]:
+    """Return the processes of the engine's live workers that kboot knows."""
+    return frozenset(worker.pid for worker in facts.asked.workers or () if worker.pid is not None)
+
+
 def gap_reason(facts: NodeFacts, *names: str) -> str:
     """Return why a fact could not be read. names: its dotted name or what leads it, the most telling first."""
     for name in names:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import gap_reason, gpus_for, layout_for
+from kboot.checks.asked import gap_reason, gpus_for, layout_for, serving_pids
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import mem_size, some
+from kboot.checks.words import count, mem_size, some
 from kboot.facts.types import Gpu, NodeFacts
 from kboot.profile.types import LayoutAsk, Profile
 
@@ -28,6 +28,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if weights is None:
         return Finding("unknown", "neither a listing on this disk nor the profile says how large the weights are")
     chosen = gpus_for(facts.gpu, layout)[: layout.gpus_per_node]
+    if all(g.processes and serving_pids(facts).issuperset(g.processes) for g in chosen):
+        return Finding("ok", f"the engine that serves has loaded them: {count(len(chosen), 'GPU')}")
     free_of = {g.index: free_bytes(g, facts) for g in chosen}
     unread = [i for i, free in free_of.items() if free is None]
     if unread:

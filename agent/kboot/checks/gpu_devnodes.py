@@ -9,6 +9,7 @@ from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
 ALWAYS = ("nvidiactl", "nvidia-uvm")
+WSL = "dxg"
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -21,6 +22,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "no GPU is listed: see gpu.count")
     if nodes is None:
         return Finding("skip", "this recording has no /dev")
+    if WSL in nodes:
+        return Finding("ok", f"the GPUs of Windows are reached through /dev/{WSL}")
     each = [name for name in nodes if name.removeprefix("nvidia").isdigit()]
     missing = [f"/dev/{name}" for name in ALWAYS if name not in nodes]
     if len(each) < len(gpu.gpus):

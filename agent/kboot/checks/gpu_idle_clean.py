@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import gap_reason, unread_below
+from kboot.checks.asked import gap_reason, serving_pids, unread_below
+from kboot.checks.gpu_devnodes import WSL
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, mem_size, some
 from kboot.facts.types import Gpu, NodeFacts
@@ -18,8 +19,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     gpus = facts.gpu.gpus
     if not gpus:
         return Finding("skip", f"no GPU is listed (NVML: {facts.gpu.nvml})")
-    busy = tuple(g for g in gpus if g.processes)
-    held = tuple(g for g in gpus if not g.processes and _held(g))
+    ours = serving_pids(facts)
+    busy = tuple(g for g in gpus if not ours.issuperset(g.processes))
+    windows = WSL in (facts.health.device_nodes or ())  # whose own programs are on the GPU too
+    held = tuple(g for g in gpus if not g.processes and _held(g) and not windows)
     if busy:
         return _processes(busy)
     if held:
@@ -31,6 +34,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     unlisted = tuple(g.index for g in gpus if not g.processes and unread_below(facts, f"gpus.{g.index}.processes"))
     if unlisted:
         return Finding("unknown", f"processes on GPU {some(unlisted)} could not be listed")
+    served = sum(bool(g.processes) for g in gpus)
+    if served:
+        return Finding("ok", f"{count(served, 'GPU')} with workers of the engine that serves, no other process")
     return Finding("ok", f"{count(len(gpus), 'GPU')} without processes")
 
 

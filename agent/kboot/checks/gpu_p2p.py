@@ -23,6 +23,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "CUDA was not asked: see gpu.cuda_init")
     if cuda.state != "ok":
         return Finding("unknown", f"CUDA did not start ({cuda.state}): see gpu.cuda_init")
+    if facts.links.confidential not in (None, "off"):
+        return Finding("skip", "confidential computing keeps GPUs apart: see gpu.cc_mode")
+    if any(g.fabric and g.fabric.state in ("not-started", "in-progress") for g in facts.health.gpus):
+        return Finding("skip", "the fabric is not set up: see fabric.state")
     reach = reaches(facts)
     if not reach:
         return Finding("skip", "CUDA lists no two GPUs here (MIG, or CUDA_VISIBLE_DEVICES)")
@@ -41,7 +45,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
 
 def reaches(facts: NodeFacts) -> Mapping[Pair, bool]:
     """Return of each pair of GPUs of one product whether both reach the other, as CUDA says."""
-    gpu_of = {g.bus_id: g for g in facts.gpu.gpus if g.bus_id}
+    gpu_of = {g.bus_id: g for g in facts.gpu.gpus if g.bus_id and not g.mig}  # slices never reach each other
     found: dict[Pair, bool] = {}
     for device in facts.asked.cuda.devices if facts.asked.cuda else ():
         for bus_id, can in device.peers.items():

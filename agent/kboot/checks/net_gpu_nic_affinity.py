@@ -28,7 +28,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "there are no two GPUs, or no two RDMA ports that are up")
     if virtual(facts) and not facts.links.path_of:
         return Finding("skip", "this virtual machine does not show how its devices are connected")
-    near = {gpu.index: nearest(gpu, ports, facts.links.path_of) for gpu in gpus}
+    near = {gpu.index: nearest(gpu, ports, facts) for gpu in gpus}
     best = min(near.values(), key=_ORDER.index)
     far = {index: each for index, each in near.items() if _ORDER.index(each) > _ORDER.index(best) and each == "SYS"}
     if not far:
@@ -46,19 +46,24 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     )
 
 
-def nearest(gpu: Gpu, ports: list[RdmaPort], path_of: Mapping[str, tuple[str, ...]]) -> Nearness:
+def nearest(gpu: Gpu, ports: list[RdmaPort], facts: NodeFacts) -> Nearness:
     """Return how near the nearest port is."""
-    return min((_nearness(gpu, port, path_of) for port in ports), key=_ORDER.index, default="SYS")
+    return min((_nearness(gpu, port, facts) for port in ports), key=_ORDER.index, default="SYS")
 
 
-def _nearness(gpu: Gpu, port: RdmaPort, path_of: Mapping[str, tuple[str, ...]]) -> Nearness:
-    one, other = path_of.get(gpu.bus_id, ()), path_of.get(port.bus_id, ())
+def _nearness(gpu: Gpu, port: RdmaPort, facts: NodeFacts) -> Nearness:
+    one, other = facts.links.path_of.get(gpu.bus_id, ()), facts.links.path_of.get(port.bus_id, ())
     if common := sum(1 for a, b in zip(one, other, strict=False) if a == b):
         below = len(one) + len(other) - 2 * common
         return "PIX" if below <= _BELOW_ONE_SWITCH else "PXB"
-    if gpu.numa_node is None or port.numa_node is None or gpu.numa_node == port.numa_node:
-        return "PHB"  # where neither says, nothing is known to be far
-    return "SYS"
+    sockets = {_socket(facts, gpu.numa_node), _socket(facts, port.numa_node)}
+    return "PHB" if len(sockets) == 1 or None in sockets else "SYS"  # what nobody says is not far
+
+
+def _socket(facts: NodeFacts, node: int | None) -> int | None:
+    """Return the package that a NUMA node's CPUs are in: one may have several nodes (NPS4, SNC)."""
+    cpus = next((n.cpus for n in facts.numa if n.number == node), ())
+    return next((facts.cpu.core_of[cpu][0] for cpu in cpus if cpu in facts.cpu.core_of), node)
 
 
 _BELOW_ONE_SWITCH = 2

@@ -20,6 +20,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "no switch has two GPUs or RDMA devices below it")
     if virtual(facts):
         return Finding("skip", "the GPUs are lent to this virtual machine; its hypervisor sets the bridges")
+    linked = bool(facts.health.gpus) and all(any(g.nvlinks or ()) for g in facts.health.gpus)
+    if linked and not any(port.state == "ACTIVE" for port in facts.rdma):
+        return Finding("skip", "the GPUs use NVLink and no RDMA port is up: nothing of theirs crosses a switch")
     redirected = [bridge for bridge in bridges if bridge.acs]
     unread = [bridge for bridge in bridges if bridge.acs is None]
     if redirected:

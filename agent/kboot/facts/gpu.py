@@ -15,6 +15,8 @@ from kboot.host.types import Host
 _PCI = "/sys/bus/pci/devices"
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller; the device's own bridges are others
+PARAVIRTUAL = "/dev/dxg"
+"""How GPUs are reached in WSL: they are on the bus of Windows, whose driver it is."""
 _MODULE_VERSION = "/proc/driver/nvidia/version"
 _ERROR_PREFIX = "NVML_ERROR_"
 _UNIFIED = re.compile(r"\b(GB10|Thor|Orin|Xavier)\b")  # parts without memory of their own
@@ -242,6 +244,8 @@ def _compare(reader: Reader, gpus: Iterable[Gpu], pci: tuple[str, ...]) -> None:
     for bus_id in pci:
         if bus_id not in listed:
             reader.gap(f"gpu.pci.{bus_id}", "NVML", f"on the PCI bus, but not among the {len(listed)} GPUs of NVML")
+    if not pci and reader.host.exists(PARAVIRTUAL):
+        return
     for bus_id in sorted(listed - set(pci)):
         reader.gap(f"gpu.pci.{bus_id}", _PCI, "NVML lists it, sysfs does not")
 

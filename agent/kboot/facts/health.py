@@ -154,7 +154,7 @@ def _kernel_events(reader: Reader) -> tuple[KernelEvent, ...] | None:
 
 def _device_nodes(reader: Reader) -> tuple[str, ...] | None:
     names = reader.names("/dev")
-    return tuple(name for name in names if name.startswith("nvidia")) if names else None
+    return tuple(name for name in names if name.startswith("nvidia") or name == "dxg") if names else None
 
 
 def _open_module(reader: Reader) -> bool | None:

@@ -109,7 +109,7 @@ class HealthFacts:
     """What the machine tells of faults. The defaults are those of a machine without GPUs that was not asked.
 
     kernel_events: None where the log could not be read (a Gap says why) or a recording has none.
-    device_nodes: names in /dev that lead with "nvidia"; None where /dev could not be listed.
+    device_nodes: names in /dev that lead with "nvidia", and WSL's "dxg"; None where /dev could not be listed.
     open_module: the loaded NVIDIA module is the open one; None without one.
     nvml_seconds: what asking NVML for everything took.
     """
