@@ -79,9 +79,10 @@ def test_services_clock_secure_boot_and_cdi(tmp_path: Path) -> None:
         },
     )
 
-    assert Services(
-        ("data.mount", "nvidia-fabricmanager.service"), (UnitState("kboot.service", "active", "success", 2),)
-    ) == found.services
+    assert (
+        Services(("data.mount", "nvidia-fabricmanager.service"), (UnitState("kboot.service", "active", "success", 2),))
+        == found.services
+    )
     assert KernelClock(synchronised=False, error_s=16.0) == found.clock
     assert (True, "integrity", False) == (found.secure_boot, found.lockdown, found.nvidia_module)
     assert (CdiSpec("/etc/cdi/nvidia.yaml", "570.86.15"),) == found.cdi
