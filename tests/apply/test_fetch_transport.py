@@ -1,15 +1,20 @@
-"""Fetching by hf_transfer: faster or not, what it brings is proven, and it is never the only way."""
+"""Fetching by hf_transfer and hf_xet: what they bring is proven, and they are never the only way."""
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fakes.fetching import ASK, fetch, sources_of
+from fakes.fetching import ASK, fetch, listing_of, sources_of
 from fakes.hub import FakeHub, Flip, Status
+from kboot.checkpoint import Listing
 
 HF = replace(ASK, transport="hf_transfer", streams=2)
 LARGE = {"model-1.safetensors": random.Random(3).randbytes(20_000_000), "config.json": b"{}"}
@@ -52,4 +57,77 @@ def test_where_it_cannot_work_http_does(tmp_path: Path, why: str) -> None:
 
     assert LARGE == {path: got.blob(path) for path in LARGE}
     assert ["transport.changed"] == got.notices
+    assert [] == got.leftovers()
+
+
+XET = replace(ASK, transport="hf_xet", streams=2)
+# A process of its own: the library starts threads that outlive what they are for.
+STORE_IN_CAS = """
+import sys
+from hf_xet import XetSession
+store, *paths = sys.argv[1:]
+with XetSession().new_upload_commit(endpoint=store) as commit:
+    handles = [commit.start_upload_bytes(open(path, "rb").read()) for path in paths]
+print(*(handle.result().xet_info.hash for handle in handles))
+"""
+
+
+def in_cas(folder: Path, hub: FakeHub, files: Mapping[str, bytes]) -> Listing:
+    """Put the shards into a content-addressed store on this disk; return the listing that names them there."""
+    pytest.importorskip("hf_xet")
+    large = [path for path in files if hub.is_lfs(path)]
+    for number, path in enumerate(large):
+        (folder / str(number)).write_bytes(files[path])
+    hub.cas_url = f"local://{folder}/cas"
+    argv = [sys.executable, "-c", STORE_IN_CAS, hub.cas_url, *(str(folder / str(n)) for n in range(len(large)))]
+    env = {**os.environ, "HF_HOME": str(folder / "home")}
+    said = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=100, check=True).stdout
+    hub.xet = dict(zip(large, said.split(), strict=True))
+    listing = listing_of(files)
+    return replace(listing, files=tuple(replace(f, xet_hash=hub.xet.get(f.path)) for f in listing.files))
+
+
+@pytest.mark.slow
+def test_files_of_the_deduplicated_store_come_by_hf_xet_and_are_proven(tmp_path: Path) -> None:
+    """The Hub is asked where they are, with the token; not one byte of them comes from it."""
+    store, node = tmp_path / "store", tmp_path / "node"
+    store.mkdir()
+    with FakeHub(LARGE, token="hf_secretsecret") as hub:
+        listing = in_cas(store, hub, LARGE)
+        got = fetch(node, listing, sources_of(hub.url, env=TOKEN), XET)
+        sent_bytes = hub.sent_bytes
+
+    assert LARGE == {path: got.blob(path) for path in LARGE}
+    assert ([], []) == (got.leftovers(), got.notices)
+    assert len(LARGE["config.json"]) == sent_bytes
+
+
+@pytest.mark.slow
+def test_another_file_by_hf_xet_is_fetched_again_by_http(tmp_path: Path) -> None:
+    """The store gives what its hash names, which is not what the commit lists: the hash decides."""
+    store, node = tmp_path / "store", tmp_path / "node"
+    store.mkdir()
+    other = {**LARGE, "model-1.safetensors": random.Random(4).randbytes(20_000_000)}
+    with FakeHub(LARGE) as hub:
+        listing = in_cas(store, hub, other)
+        right = {f.path: f for f in listing_of(LARGE).files}
+        listing = replace(listing, files=tuple(replace(right[f.path], xet_hash=f.xet_hash) for f in listing.files))
+        got = fetch(node, listing, sources_of(hub.url), XET)
+
+    assert LARGE == {path: got.blob(path) for path in LARGE}
+    assert ["shard-hash-mismatch"] == got.troubles
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_where_hf_xet_cannot_work_http_does(tmp_path: Path, known: bool) -> None:
+    """A store that cannot be reached is told; a file that the Hub keeps elsewhere is no trouble at all."""
+    with FakeHub(LARGE) as hub:
+        listing = listing_of(LARGE)
+        if known:
+            hub.xet, hub.cas_url = {"model-1.safetensors": "c" * 64}, f"local://{tmp_path}/nothing"
+            listing = replace(listing, files=tuple(replace(f, xet_hash=hub.xet.get(f.path)) for f in listing.files))
+        got = fetch(tmp_path / "node", listing, sources_of(hub.url), XET)
+
+    assert LARGE == {path: got.blob(path) for path in LARGE}
+    assert (["transport.changed"] if known else []) == got.notices
     assert [] == got.leftovers()

@@ -133,9 +133,14 @@ class FakeHub:
         self.api_status: list[Status | Trickle] = []  # answers to the next questions for revision or tree
         self.every_file: Fault | None = None
         self.without_lfs_hashes = False
+        self.xet: dict[str, str] = {}  # path → its hash in the content-addressed store
+        self.cas_url = ""  # of that store
         self.signature = "first"  # what a link must carry now
         self.released = threading.Event()
         self.most_at_once = 0
+        self.wait_for_clients = 0  # nobody gets a listing before so many addresses have asked for one
+        self._clients: set[str] = set()
+        self._gathered = threading.Condition()
         self._sending = 0
         self._faults: dict[str, list[Fault]] = {}
         self._lock = threading.Lock()
@@ -177,6 +182,13 @@ class FakeHub:
         """Count bytes of files that went out."""
         with self._lock:
             self.sent_bytes += size_bytes
+
+    def gather(self, client: str) -> None:
+        """Wait until as many clients have asked as are to be waited for."""
+        with self._gathered:
+            self._clients.add(client)
+            self._gathered.notify_all()
+            self._gathered.wait_for(lambda: len(self._clients) >= self.wait_for_clients, timeout=60)
 
     def asked(self, path: str) -> list[Request]:
         """Return the requests that asked either origin for a file's bytes."""
@@ -252,11 +264,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _api(self, path: str) -> None:
         hub = self.hub
+        hub.gather(str(self.client_address[0]))
         if hub.api_status:
             fault = hub.api_status.pop(0)
             if isinstance(fault, Trickle):
                 return self._trickle()
             return self._reply(fault.code, fault.headers, fault.text.encode())
+        if path == f"/api/models/{hub.repo}/xet-read-token/{hub.commit}":
+            until = str(int(time.time()) + 3600)
+            access = {"X-Xet-Cas-Url": hub.cas_url, "X-Xet-Access-Token": "xet", "X-Xet-Token-Expiration": until}
+            return self._json({"accessToken": "xet", "exp": int(until), "casUrl": hub.cas_url}, access)
         found = re.fullmatch(r"/api/models/([^/]+/[^/]+)/(revision|tree)/(.+)", path)
         if not found or found[1].lower() != hub.repo.lower():
             return self._reply(404, {"X-Error-Code": "RepoNotFound"}, b"{}")
@@ -281,6 +298,10 @@ class _Handler(BaseHTTPRequestHandler):
         if hub.cdn and hub.is_lfs(name):
             link = f"{hub.cdn_url}/store/{name}?Signature={hub.signature}"
             return self._reply(302, headers | {"Location": link}, b"Found. Redirecting")
+        if name in hub.xet:
+            route = f"{hub.url}/api/models/{hub.repo}/xet-read-token/{hub.commit}"
+            headers |= {"X-Xet-Hash": hub.xet[name], "X-Xet-Refresh-Route": route}
+            headers |= {"X-Linked-Etag": hashlib.sha256(hub.files[name]).hexdigest()}
         return self._bytes(name, headers | {"ETag": f'"{hub.entry(name)["oid"]}"'})
 
     def _cdn(self, path: str) -> None:

@@ -13,7 +13,7 @@ from kboot.apply.fetch_desk import Desk
 from kboot.apply.fetch_pace import Growth, Speeds
 from kboot.apply.fetch_shared import Shared
 from kboot.apply.fetch_stream import Stream
-from kboot.apply.fetch_transport import HfTransfer, transfer_path
+from kboot.apply.fetch_transport import Transport, transfer_path
 from kboot.apply.fetch_work import MIN_PIECE_BYTES, Job, Pool, jobs_of
 from kboot.apply.pace import Throttle
 from kboot.checkpoint import Listing
@@ -110,7 +110,8 @@ class _Fetch:
         self._pool = Pool(jobs, growth.streams, self._ended, exchange)
         desk = self._desk = Desk(sources, ask.attempts, emit, self._ended)
         throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
-        other = None if ask.transport == "http" else HfTransfer(listing, ask.stall_timeout_s, emit, self._ended)
+        stall_s, ended = ask.stall_timeout_s, self._ended
+        other = None if ask.transport == "http" else Transport(ask.transport, listing, stall_s, emit, ended)
         shared, speeds = Shared(listing, store, emit, self._ended), Speeds()
 
         def new_stream() -> Stream:

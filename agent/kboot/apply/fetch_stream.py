@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kboot.apply.fetch_desk import Desk, wrong_twice
 from kboot.apply.fetch_pace import Speeds, Watch, buffer_bytes
 from kboot.apply.fetch_shared import LOOK_S, SILENT_S, Shared
-from kboot.apply.fetch_transport import HfTransfer
+from kboot.apply.fetch_transport import Transport
 from kboot.apply.fetch_work import Claim, Job, Pool
 from kboot.apply.pace import Throttle
 from kboot.checkpoint import Listing
@@ -42,7 +42,7 @@ class Stream:
         throttle: Throttle,
         emit: Emit,
         stop: threading.Event,
-        transport: HfTransfer | None,
+        transport: Transport | None,
         shared: Shared,
         speeds: Speeds,
         hand_over: Callable[[Job], None],

@@ -1,16 +1,18 @@
-"""Who else may bring a whole file? hf_transfer, where the profile asks for it; its bytes are proven like all others."""
+"""Who else may bring a whole file, where the profile asks for it? Its bytes are proven like all others."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal, assert_never
 
 from kboot.checkpoint import Listing, RemoteFile
 from kboot.errors import KbootError
 from kboot.events import Emit, FileProgress, Notice
 from kboot.host import files
-from kboot.sources.hf_transfer import transfer
-from kboot.sources.types import HasLinks, Source
+from kboot.sources import hf_transfer, hf_xet
+from kboot.sources.types import HasLinks, IsHub, Source
 from kboot.store.journal import journal_path
 from kboot.store.partial import PartialInUse, open_alone
 from kboot.store.sweep import TRANSFER_SUFFIX
@@ -18,11 +20,17 @@ from kboot.store.sweep import TRANSFER_SUFFIX
 WORTH_BYTES = 8 << 20
 """Below this a process of its own costs more than it brings."""
 
+TransportName = Literal["hf_transfer", "hf_xet"]
+_Carry = Callable[[Path, Callable[[int], None]], None]
 
-class HfTransfer:
+
+class Transport:
     """Brings files that are not here at all, each by a worker process."""
 
-    def __init__(self, listing: Listing, stall_timeout_s: float, emit: Emit, stop: threading.Event) -> None:
+    def __init__(
+        self, name: TransportName, listing: Listing, stall_timeout_s: float, emit: Emit, stop: threading.Event
+    ) -> None:
+        self._name = name
         self._listing = listing
         self._stall_timeout_s = stall_timeout_s
         self._emit = emit
@@ -36,27 +44,44 @@ class HfTransfer:
         Raises:
             PartialInUse: another process is fetching the file.
         """
-        if file.size_bytes < WORTH_BYTES or not isinstance(source, HasLinks):
+        carry = self._carrier(source, file) if file.size_bytes >= WORTH_BYTES else None
+        if carry is None:
             return False
         try:
             with open_alone(part, file) as begun:
                 if begun.size_bytes:
                     return False
-                link = source.direct_link(self._listing.repo, self._listing.commit, file)
-                self._transfer(link, file, part)
+                self._transfer(carry, file, part)
         except PartialInUse:
             raise
         except KbootError as exc:
             if not self._stop.is_set():
-                text = f"{file.path} is fetched by http instead of hf_transfer: {exc.message}"
+                text = f"{file.path} is fetched by http instead of {self._name}: {exc.message}"
                 self._emit(Notice("transport.changed", text))
             return False
         return True
 
-    def _transfer(self, link: str, file: RemoteFile, part: Path) -> None:
+    def _carrier(self, source: Source, file: RemoteFile) -> _Carry | None:
+        """Return what brings the file from this source; None where it cannot be had so."""
+        repo, commit, stall_s, stop = self._listing.repo, self._listing.commit, self._stall_timeout_s, self._stop
+        match self._name:
+            case "hf_transfer" if isinstance(source, HasLinks):
+                links = source
+                return lambda apart, tell: hf_transfer.transfer(
+                    links.direct_link(repo, commit, file), apart, stall_s, stop, tell
+                )
+            case "hf_xet" if isinstance(source, IsHub) and file.xet_hash:
+                access = source.access()
+                return lambda apart, tell: hf_xet.transfer(access, repo, commit, file, apart, stall_s, stop, tell)
+            case "hf_transfer" | "hf_xet":
+                return None
+            case other:
+                assert_never(other)
+
+    def _transfer(self, carry: _Carry, file: RemoteFile, part: Path) -> None:
         apart = transfer_path(part)
         files.remove(apart)
-        transfer(link, apart, self._stall_timeout_s, self._stop, lambda n: self._tell(file, n))
+        carry(apart, lambda n: self._tell(file, n))
         files.remove(journal_path(part))  # an old one would speak of another file
         files.rename(apart, part)
 
@@ -65,5 +90,5 @@ class HfTransfer:
 
 
 def transfer_path(part: Path) -> Path:
-    """Return where hf_transfer writes: it removes its file when it fails, and knows no lock."""
+    """Return where another transport writes: it may remove its file when it fails, and knows no lock."""
     return part.with_name(part.name + TRANSFER_SUFFIX)

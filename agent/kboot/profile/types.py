@@ -154,7 +154,8 @@ class FetchAsk:
     streams: connections at once; 0 = as many as pay, found out while they run (8 to 64). max_rate_mib_s: over all
     streams; 0 = no limit.
     attempts: tries per range before a source is given up. connect_timeout_s: per address.
-    stall_timeout_s: seconds without a byte before a stream is moved. transport: who moves the bytes.
+    stall_timeout_s: seconds without a byte before a stream is moved. transport: who moves the bytes; hf_transfer for
+    sources that throttle each connection, hf_xet for the Hub's deduplicated store. http does what they cannot.
     """
 
     streams: Annotated[int, Ge(0), Le(256)] = 0
@@ -162,7 +163,7 @@ class FetchAsk:
     attempts: Annotated[int, Ge(1), Le(20)] = 4
     connect_timeout_s: Annotated[float, Gt(0.0), Le(60.0)] = 5.0
     stall_timeout_s: Annotated[float, Gt(0.0), Le(600.0)] = 30.0
-    transport: Literal["http", "hf_transfer"] = "http"
+    transport: Literal["http", "hf_transfer", "hf_xet"] = "http"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,13 @@ in a command line. Ends with 0 when the file is there, with 1 and one line of wh
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
-import signal
 import sys
 
 from kboot import __version__
 from kboot.sources.secrets import mask
+from kboot.sources.worker_life import end_with_parent
 
-_PR_SET_PDEATHSIG = 1
 _FAILURES = 3  # chunks that may be tried again at once
 _TRIES = 5
 
@@ -23,9 +20,7 @@ _TRIES = 5
 def main() -> int:
     """Do what the input says."""
     ask = json.load(sys.stdin)
-    # Not SIGTERM: no handler of ours runs while the library works.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != ask["parent"]:
+    if not end_with_parent(ask["parent"]):
         return 1
     import hf_transfer  # type: ignore[import-untyped]
 

@@ -18,7 +18,7 @@ from kboot.sources.proxies import origin_of
 from kboot.sources.refusals import Asked, refusal
 from kboot.sources.secrets import without_query
 from kboot.sources.tokens import Token, may_see_token
-from kboot.sources.types import Found
+from kboot.sources.types import Found, HubAccess
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 
@@ -112,6 +112,10 @@ class Hub:
         answer = self._client.get(f"{self.endpoint}/api/models/{quote(repo)}", headers)
         answer.drop()
         return answer.headers
+
+    def access(self) -> HubAccess:
+        """Return how this node may ask it. See IsHub."""
+        return HubAccess(self.endpoint, self._token.value)
 
     def interrupt(self) -> None:
         """End every open body and refuse new ones. See Source."""

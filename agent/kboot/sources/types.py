@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
@@ -106,6 +106,25 @@ class HasLinks(Protocol):
         Raises:
             SourceError: code "link-needs-token" where there is none; or the source refuses.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HubAccess:
+    """What another client of a Hub needs. token: empty = none."""
+
+    endpoint: str
+    token: str = field(default="", repr=False)
+
+
+@runtime_checkable
+class IsHub(Protocol):
+    """A source that is a Hub endpoint."""
+
+    name: str
+
+    def access(self) -> HubAccess:
+        """Return how this node may ask it."""
         ...
 
 
