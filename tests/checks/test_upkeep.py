@@ -39,6 +39,7 @@ from kboot.facts.upkeep_types import (
     PortState,
     Readable,
     Services,
+    UnitState,
     UpkeepFacts,
 )
 from kboot.host.kernel_clock import KernelClock
@@ -262,6 +263,8 @@ def test_a_port_of_kboots_own_engine_is_not_taken() -> None:
     finding = engine_port.run(node(upkeep={"port": unseen}), PROFILE, None)
     assert ("fail", "port 8000 is taken by a process that this user cannot see") == (finding.status, finding.seen)
     assert "skip" == engine_port.run(NODE, None, None).status
+    service = Services((), (UnitState("kboot-engine.service", "active", "success", 0),))
+    assert "ok" == engine_port.run(node(upkeep={"port": unseen, "services": service}), PROFILE, None).status
 
 
 def test_a_line_that_systemd_reads_otherwise_is_named_with_its_place() -> None:

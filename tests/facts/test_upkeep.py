@@ -6,6 +6,8 @@ import json
 import os
 import shlex
 import socket
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,3 +223,26 @@ def test_this_machine_is_read_and_nothing_is_left_behind(tmp_path: Path) -> None
     assert os.getpid() in found.port.holders
     assert found.environ is not None
     assert [] == list(tmp_path.iterdir())
+
+
+def test_an_engine_that_was_given_this_nodes_caches_is_ours(tmp_path: Path) -> None:
+    """However it was started: by a unit, in the foreground or wrapped."""
+    paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+    host = RealHost()
+    facts: NodeFacts = replace(collect(host, paths), disks=())
+    program = (
+        "import socket\n"
+        "with socket.create_server(('127.0.0.1', 0)) as s:\n"
+        "    print(s.getsockname()[1], flush=True)\n"
+        "    input()\n"
+    )
+    env = {**os.environ, "TRITON_CACHE_DIR": f"{paths.cache}/key/triton"}
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as engine:
+        assert engine.stdout is not None
+        found, _ = collect_upkeep(host, paths, facts, int(engine.stdout.readline()), "", 5.0, None)
+        engine.communicate("\n", timeout=60)
+
+    assert found.port is not None
+    assert (True, True, (engine.pid,)) == (found.port.listened, found.port.ours, found.port.holders)

@@ -18,12 +18,29 @@ def test_what_every_user_may_do_is_said_in_words(tmp_path: Path) -> None:
     said = {}
     for mode in (0o600, 0o640, 0o644, 0o666, 0o602):
         path.chmod(mode)
-        access = access_to(path)
+        access = access_to(path, tmp_path)
         assert access is not None
         said[mode] = access.by_everybody
 
     assert {0o600: "", 0o640: "", 0o644: "read", 0o666: "read and write", 0o602: "write"} == said
     assert access_to(tmp_path / "none") is None
+
+
+def test_below_a_closed_folder_nobody_else_can_do_anything(tmp_path: Path) -> None:
+    """As /root is: the Hub's client writes its token there for everybody to read, and nobody gets to it."""
+    home = tmp_path / "home"
+    (home / ".cache").mkdir(parents=True)
+    path = home / ".cache/token"
+    path.write_text("x")
+    path.chmod(0o644)
+    home.chmod(0o700)
+    closed = access_to(path, tmp_path)
+    home.chmod(0o711)
+    entered = access_to(path, tmp_path)
+
+    assert closed is not None
+    assert entered is not None
+    assert ("", "read") == (closed.by_everybody, entered.by_everybody)
 
 
 def test_a_token_in_a_command_line_is_seen(tmp_path: Path) -> None:

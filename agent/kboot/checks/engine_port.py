@@ -20,7 +20,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "this recording has no sockets")
     if not port.listened:
         return Finding("ok", f"port {port.number} is free")
-    if port.ours:
+    units = facts.upkeep.services.kboot if facts.upkeep.services else ()
+    serving = any(unit.name == "kboot-engine.service" and unit.active == "active" for unit in units)
+    if port.ours or (serving and not port.holders):
         return Finding("ok", f"the engine that kboot started answers on port {port.number}")
     who = f"process {', '.join(map(str, port.holders))}" if port.holders else "a process that this user cannot see"
     return Finding(

@@ -30,9 +30,10 @@ def collect_readable(host: Host, paths: Paths, token_file: str) -> tuple[Readabl
     found = [
         Readable(what, host.machine_path(path), f"mode {access.mode:04o}: every user may {access.by_everybody} it")
         for what, path in _secret_files(host, paths, token_file)
-        if (access := access_to(path)) is not None and access.by_everybody
+        if (access := access_to(path, _top(host, path))) is not None and access.by_everybody
     ]
-    if (socket := access_to(paths.socket)) is not None and socket.kind == "socket" and socket.mode & 0o002:
+    socket = access_to(paths.socket, _top(host, paths.socket))
+    if socket is not None and socket.kind == "socket" and socket.mode & 0o002:
         found.append(Readable("socket", host.machine_path(paths.socket), "every user may write to it"))
     if host.live:
         found += [
@@ -56,6 +57,11 @@ def collect_identity(host: Host, paths: Paths) -> tuple[str, ...]:
     ]
     found += [home for home in _tokens_of_users(host) if host.exists(home)]
     return tuple(sorted(found))
+
+
+def _top(host: Host, path: Path) -> Path:
+    """Return the root of the tree that the path is in: "/", or where a recorded machine begins."""
+    return Path(str(path).removesuffix(host.machine_path(path)) or "/")
 
 
 def _secret_files(host: Host, paths: Paths, token_file: str) -> list[tuple[str, Path]]:

@@ -11,6 +11,7 @@ from threading import Thread
 from kboot.facts.blocked import collect_blocked
 from kboot.facts.env_files import assignments, odd_lines
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo, real_path
+from kboot.facts.process import Unit, pids_of
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.secrets import collect_identity, collect_readable
 from kboot.facts.smart import collect_smart
@@ -26,10 +27,10 @@ from kboot.facts.upkeep_types import (
     UnitState,
     UpkeepFacts,
 )
+from kboot.host.environs import pids_with
 from kboot.host.kernel_clock import KernelClock
 from kboot.host.listeners import listeners
 from kboot.host.paths import Paths
-from kboot.host.processes import is_of_an_engine
 from kboot.host.types import Host
 from kboot.sources.secrets import mask
 
@@ -46,6 +47,7 @@ OUR_UNITS = (
     *("systemctl", "show", "--property=Id,LoadState,ActiveState,Result,NRestarts"),
     *("kboot.service", "kboot-engine.service", "kboot-scrub.service"),
 )
+_ENGINE_UNIT = "kboot-engine.service"
 _ENV_FILES = ("env", "engine.env")
 _VARIABLES = re.compile(
     r"(?:HF|HUGGINGFACE|VLLM|SGLANG|TORCH|TORCHINDUCTOR|TRITON|FLASHINFER|CUDA|NCCL|OMP|MKL)_\w+"
@@ -84,7 +86,7 @@ def collect_upkeep(
         nvidia_module=host.exists("/sys/module/nvidia") if reader.names("/sys/module") else None,
         cdi=_cdi(reader),
         blocked=blocked,
-        port=None if port is None else _port(reader, port),
+        port=None if port is None else _port(reader, port, str(paths.cache)),
         environ=env,
         env_files=odd,
         readable=collect_readable(host, paths, token_file),
@@ -217,13 +219,20 @@ def _lost_mounts(reader: Reader, folders: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(lost)) if mounted else ()
 
 
-def _port(reader: Reader, number: int) -> PortState | None:
+def _port(reader: Reader, number: int, cache: str) -> PortState | None:
     tables = [text for table in ("tcp", "tcp6") if (text := reader.optional(f"/proc/net/{table}", 8 << 20)) is not None]
     if not tables:
         return None
     listened = any(_listens(table, number) for table in tables)
-    holders = listeners(number) if listened and reader.host.live else ()
-    return PortState(number, listened, holders, any(is_of_an_engine(pid) for pid in holders))
+    if not listened or not reader.host.live:
+        return PortState(number, listened)
+    holders = listeners(number)
+    return PortState(number, listened, holders, ours=not _started_by_kboot(reader.host, cache).isdisjoint(holders))
+
+
+def _started_by_kboot(host: Host, cache: str) -> frozenset[int]:
+    """Return the processes of the engine's service, and those that were given kernel caches of this node."""
+    return frozenset((*pids_of(host, Unit(_ENGINE_UNIT)), *pids_with(f"={cache}/")))
 
 
 def _listens(table: str, port: int) -> bool:

@@ -16,7 +16,7 @@ _TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Permission bits, owner and group of a file. kind: "file", "socket", "other"."""
+    """Permission bits, owner and group of a file, as far as they can be used. kind: "file", "socket", "other"."""
 
     mode: int
     uid: int
@@ -30,14 +30,20 @@ class Access:
         return " and ".join(words)
 
 
-def access_to(path: Path) -> Access | None:
-    """Return who may get at a file, links followed; None where there is none or it may not be looked at."""
+def access_to(path: Path, top: Path = Path("/")) -> Access | None:
+    """Return who may get at a file, links followed; None where there is none or it may not be looked at.
+
+    Below a folder that not everybody may enter, nobody else can do anything. top: the root of the tree it is in.
+    """
     try:
         found = os.stat(path)
+        folders = [p for p in path.parents if p != top and p.is_relative_to(top)]
+        closed = not all(os.stat(folder).st_mode & stat.S_IXOTH for folder in folders)
     except OSError:
         return None
     kind = "file" if stat.S_ISREG(found.st_mode) else "socket" if stat.S_ISSOCK(found.st_mode) else "other"
-    return Access(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, kind)
+    mode = stat.S_IMODE(found.st_mode)
+    return Access(mode & ~0o007 if closed else mode, found.st_uid, found.st_gid, kind)
 
 
 def processes_that_show_a_token() -> tuple[tuple[int, str], ...]:
