@@ -225,8 +225,9 @@ demo() {
 
 # What the tests use besides Python: command → Debian package.
 TOOLS=(
-    aria2c:aria2 curl:curl gcc:gcc git:git make:make mkfs.btrfs:btrfs-progs nginx:nginx-light nsenter:util-linux
-    numactl:numactl shellcheck:shellcheck systemd-analyze:systemd systemd-nspawn:systemd-container
+    aria2c:aria2 curl:curl gcc:gcc git:git ip:iproute2 make:make mkfs.btrfs:btrfs-progs nginx:nginx-light
+    nsenter:util-linux numactl:numactl rsync:rsync shellcheck:shellcheck systemd-analyze:systemd
+    systemd-nspawn:systemd-container
 )
 
 install_tools() {

@@ -51,7 +51,7 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
     Raises:
         RuntimeError: nginx or kboot is missing, or a method failed.
     """
-    data = _origin_folder(asked, work)
+    data = origin_folder(asked, work)
     try:
         files = make_checkpoint(data, asked.shards, asked.mib << 20)
         with serve(data, work, files, log_requests=False) as origin:
@@ -63,7 +63,7 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
     return _document(origin, setting, costs)
 
 
-def _origin_folder(asked: argparse.Namespace, work: Path) -> Path:
+def origin_folder(asked: argparse.Namespace, work: Path) -> Path:
     """Return where the served files go: in memory, so that the server's disk is nobody's limit."""
     if asked.origin is not None:
         return Path(asked.origin)

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench import cache, doctor, fetch, fit, pin, startup, verify
+from kbench import cache, doctor, fetch, fit, fleet, fleet_sim, pin, startup, verify
 from kbench.document import Document, as_json, as_text
 from kbench.machine import host_facts
 
@@ -19,6 +19,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
     "doctor": doctor.run,
     "fetch": fetch.run,
     "fit": fit.run,
+    "fleet": fleet.run,
+    "fleet_sim": fleet_sim.run,
     "pin": pin.run,
     "startup": startup.run,
     "verify": verify.run,
@@ -52,10 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--work", type=Path, default=None, help="folder on a local disk for what is received")
     parser.add_argument("--shards", type=_positive, default=24, help="fetch, verify: number of shards (default 24)")
     parser.add_argument("--mib", type=_positive, default=128, help="fetch, verify: MiB of each shard (default 128)")
+    parser.add_argument("--nodes", type=_positive, default=8, help="fleet: number of nodes (default 8)")
+    parser.add_argument("--mbit", type=_positive, default=200, help="fleet: Mbit/s of the origin's line (default 200)")
+    parser.add_argument("--fleet-mib", type=_positive, default=16, help="fleet: MiB of each shard (default 16)")
     parser.add_argument("--origin", type=Path, default=None, help="fetch: folder for what is served (default /dev/shm)")
     parser.add_argument("--workers", type=_positive, default=8, help="pin: worker processes (default 8)")
     parser.add_argument("--files", type=_positive, default=20_000, help="cache: number of files (default 20000)")
     parser.add_argument("--tree-mib", type=_positive, default=2048, help="cache: MiB of all of them (default 2048)")
+    parser.add_argument("--most-nodes", type=_positive, default=1024, help="fleet_sim: largest fleet (default 1024)")
     parser.add_argument("--quiet-s", type=float, default=30.0, help="longest wait for an idle machine before each run")
     parser.add_argument("--no-fill", action="store_true", help="fetch: do not fill the page cache first")
     return parser

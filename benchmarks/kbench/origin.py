@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -37,6 +39,18 @@ class ServedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server runs. inside: words before a command line that run it where its address is; empty = here."""
+
+    address: str = "127.0.0.1"
+    inside: tuple[str, ...] = ()
+
+
+HERE = Place()
+_SENT = re.compile(r'" \d{3} (\d+) "')  # of nginx's combined log
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """A running server. pids: of nginx, for its CPU time. log: one line for each request.
 
@@ -62,6 +76,11 @@ class Origin:
     def resolve_url(self, path: str) -> str:
         """Return where one file's bytes are."""
         return f"{self.url}/{REPO}/resolve/{COMMIT}/{path}"
+
+    def sent_bytes(self) -> int:
+        """Return how many bytes of bodies were sent so far; needs the log."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return sum(int(found[1]) for line in lines if (found := _SENT.search(line)))
 
     def requests(self) -> int:
         """Return how many requests were answered so far."""
@@ -110,7 +129,9 @@ def _pieces(header: bytes, body_bytes: int, noise: memoryview) -> Iterator[bytes
 
 
 @contextmanager
-def serve(data: Path, work: Path, files: tuple[ServedFile, ...], *, log_requests: bool) -> Iterator[Origin]:
+def serve(
+    data: Path, work: Path, files: tuple[ServedFile, ...], *, log_requests: bool, place: Place = HERE
+) -> Iterator[Origin]:
     """Run nginx over a checkpoint until the block is left.
 
     Raises:
@@ -123,16 +144,16 @@ def serve(data: Path, work: Path, files: tuple[ServedFile, ...], *, log_requests
     tls_port = _free_port() if certificate else 0
     _write_api(work, files)
     config = work / "nginx.conf"
-    config.write_text(_config(data, work, files, (port, tls_port), log_requests))
+    config.write_text(_config(data, work, files, (port, tls_port), log_requests, place.address))
     server = subprocess.Popen(
-        [nginx, "-p", str(work), "-e", str(work / "error.log"), "-c", str(config)],
+        [*place.inside, nginx, "-p", str(work), "-e", str(work / "error.log"), "-c", str(config)],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        _wait_until_answers(f"http://127.0.0.1:{port}/api/models/{REPO}", server, work)
+        _wait_until_answers(f"http://{place.address}:{port}/api/models/{REPO}", server, work, place.inside)
         tls_url = f"https://127.0.0.1:{tls_port}" if certificate else ""
         env = {name: str(certificate) for name in ("SSL_CERT_FILE", "CURL_CA_BUNDLE")} if certificate else {}
-        yield Origin(f"http://127.0.0.1:{port}", files, _family(server.pid), work / "access.log", tls_url, env)
+        yield Origin(f"http://{place.address}:{port}", files, _family(server.pid), work / "access.log", tls_url, env)
     finally:
         server.send_signal(signal.SIGTERM)
         try:
@@ -164,17 +185,26 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_answers(url: str, server: subprocess.Popen[bytes], work: Path) -> None:
+def _wait_until_answers(url: str, server: subprocess.Popen[bytes], work: Path, inside: tuple[str, ...]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and server.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
+        if _answers(url, inside):
             return
+        time.sleep(0.05)
     log = work / "error.log"
     raise RuntimeError(f"nginx does not answer: {log.read_text().strip()[-400:] if log.exists() else 'no error log'}")
+
+
+def _answers(url: str, inside: tuple[str, ...]) -> bool:
+    if inside:
+        asking = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=1)"
+        argv = [*inside, sys.executable, "-I", "-c", asking, url]
+        return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    try:
+        urllib.request.urlopen(url, timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def _family(pid: int) -> tuple[int, ...]:
@@ -198,14 +228,16 @@ def _tree_entry(file: ServedFile) -> Mapping[str, object]:
     return entry
 
 
-def _config(data: Path, work: Path, files: tuple[ServedFile, ...], ports: tuple[int, int], log_requests: bool) -> str:
+def _config(
+    data: Path, work: Path, files: tuple[ServedFile, ...], ports: tuple[int, int], log_requests: bool, address: str
+) -> str:
     etags = "".join(f'    "{f.path}" \'"{f.etag}"\';\n' for f in files)
     linked = "".join(f'    "{f.path}" \'"{f.sha256}"\';\n' for f in files if f.sha256)
     sizes = "".join(f'    "{f.path}" "{f.size_bytes}";\n' for f in files if f.sha256)
     temp = "".join(f"  {kind}_temp_path {work}/tmp;\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     plain, secure = ports
     tls = (
-        f"listen 127.0.0.1:{secure} ssl; ssl_certificate {work}/tls.pem; ssl_certificate_key {work}/tls.key;\n"
+        f"listen {address}:{secure} ssl; ssl_certificate {work}/tls.pem; ssl_certificate_key {work}/tls.key;\n"
         "    ssl_protocols TLSv1.3;"
     )
     return f"""{"user root;" if os.geteuid() == 0 else ""}
@@ -225,7 +257,7 @@ http {{
     default "";
 {sizes}  }}
   server {{
-    listen 127.0.0.1:{plain}; {tls if secure else ""}
+    listen {address}:{plain}; {tls if secure else ""}
     location ~ ^/api/models/{REPO}(/revision/(main|{COMMIT}))?$ {{
       default_type application/json; alias {work}/info.json;
     }}

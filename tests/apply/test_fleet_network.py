@@ -57,7 +57,8 @@ class Fleet:
     count: int
 
     def start(self, *numbers: int) -> list[subprocess.Popen[str]]:
-        """Let nodes fetch."""
+        """Let nodes fetch, which begin together however long each takes to start."""
+        self.hub.wait_for_clients = len(numbers)
         return [self._start(number) for number in numbers]
 
     def _start(self, number: int) -> subprocess.Popen[str]:

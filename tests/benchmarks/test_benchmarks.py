@@ -13,6 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
+from fakes.cluster import why_not
+
+NO_CLUSTER = why_not()
 RUN = Path(__file__).parents[2] / "benchmarks/run"
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 TINY = ("--rounds", "1", "--quiet-s", "0", "--no-fill", "--json")
@@ -131,6 +134,21 @@ def test_doctor_is_timed_as_people_run_it(tmp_path: Path) -> None:
     assert 0 < figures["quick_inside_s"]
     assert 0 < figures["quick_s"] <= figures["quick_slowest_s"]
     assert 90 < figures["checks"]
+    assert [] == list(tmp_path.iterdir())
+
+
+@NEEDS_NGINX
+@pytest.mark.skipif(bool(NO_CLUSTER), reason=NO_CLUSTER)
+def test_fleet_counts_what_the_origin_sent(tmp_path: Path) -> None:
+    """Both figures are there, and the ratios of whatever is installed; independent downloads took a copy each."""
+    options = ("--nodes", "2", "--shards", "3", "--fleet-mib", "2", "--mbit", "400", "--work", str(tmp_path))
+    document = run("fleet", *options)
+    figures = document["figures"]
+    promised = {"vs_independent_hf_downloads", "vs_one_seed_then_rsync_chain"}
+
+    assert promised == set(document["ratios"]) | set(document["left_out"])
+    assert figures["2_nodes_over_one"] > 0
+    assert 1 <= round(figures["origin_copies"], 2) <= round(figures.get("hf_copies", 2), 2)
     assert [] == list(tmp_path.iterdir())
 
 

@@ -79,10 +79,14 @@ class Cluster:
             process.communicate()
         self._remove()
 
+    def inside(self, host: int) -> tuple[str, ...]:
+        """Return the words that run a program on a host."""
+        return ("ip", "netns", "exec", self._name(host))
+
     def start(self, host: int, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start a program on a host; what still runs at the end is killed."""
         process = subprocess.Popen(
-            ["ip", "netns", "exec", self._name(host), *argv],
+            [*self.inside(host), *argv],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
