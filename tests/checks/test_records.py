@@ -230,6 +230,18 @@ def test_a_phase_that_took_longer_than_usual_is_named_with_what_changed() -> Non
     )
 
 
+def test_a_boot_that_was_late_as_a_whole_is_named_though_no_phase_was() -> None:
+    """What lies between the phases counts as well."""
+    late = (replace(BOOTS[0], ready_s=900.0), *BOOTS[1:])
+    finding = boot_regression.run(node(kept={"boots": late}), PROFILE, None)
+
+    assert ("warn", "all until the engine answered took 15 min, usually at most 5 min") == (
+        finding.status,
+        finding.seen,
+    )
+    assert "the node was 10 min later than usual" == finding.why
+
+
 @pytest.mark.parametrize(
     "past",
     [

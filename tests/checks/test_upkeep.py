@@ -72,6 +72,7 @@ def test_what_could_not_be_looked_at_is_unknown(check: Check) -> None:
         ({"media_errors": 17}, "warn", "17 media errors"),
         ({"pending_sectors": 8}, "warn", "8 sectors cannot be read"),
         ({"used_percent": 104}, "warn", "104% of its life used"),
+        ({"spare_percent": 5}, "warn", "5% of its spare blocks left"),
         ({"refused": "no answer in 1 s"}, "unknown", "no answer in 1 s"),
     ],
 )

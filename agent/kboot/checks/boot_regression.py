@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
@@ -15,6 +15,7 @@ from kboot.profile.types import Profile
 LEAST_BOOTS = 4
 LEAST_S = 5.0
 TIMES = 1.25
+WHOLE = "all until the engine answered"
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -40,20 +41,32 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         some((f"{name} took {age(now_s)}, usually at most {age(usual_s)}" for _, name, now_s, usual_s in slow), 3)
         + (f"; since the boot before, {', '.join(changed)}" if changed else ""),
         wanted=f"the 95th percentile of {count(len(earlier), 'earlier boot')}",
-        why=f"the node was {age(sum(lost for lost, *_ in slow))} later than usual",
+        why=f"the node was {age(_lost_s(slow))} later than usual",
         hint="`kboot timeline`; `kboot cache explain` where an engine's phase is among them; disk.rate in mode full",
     )
 
 
 def _slower(last: PastBoot, earlier: list[PastBoot]) -> Iterator[tuple[float, str, float, float]]:
     """Yield (seconds lost, phase, now, usual) of the phases that left their usual range."""
-    for name, now_s in last.seconds.items():
-        times = sorted(b.seconds[name] for b in earlier if name in b.seconds)
+    before = [_times(boot) for boot in earlier]
+    for name, now_s in _times(last).items():
+        times = sorted(seconds[name] for seconds in before if name in seconds)
         if len(times) < LEAST_BOOTS:
             continue
         usual_s = times[min(len(times) - 1, round(0.95 * len(times)))]
         if now_s > max(TIMES * usual_s, usual_s + LEAST_S):
             yield now_s - usual_s, name, now_s, usual_s
+
+
+def _lost_s(slow: list[tuple[float, str, float, float]]) -> float:
+    """Return by how much the node was late: phases overlap, so all of it together counts where it is known."""
+    whole = [lost for lost, name, *_ in slow if name == WHOLE]
+    return whole[0] if whole else max(lost for lost, *_ in slow)
+
+
+def _times(boot: PastBoot) -> Mapping[str, float]:
+    """Return the times of a boot by phase, and that of all of it where the engine answered."""
+    return boot.seconds if boot.ready_s is None else {**boot.seconds, WHOLE: boot.ready_s}
 
 
 CHECK = Check(

@@ -10,6 +10,7 @@ from kboot.facts.upkeep_types import DiskHealth
 from kboot.profile.types import Profile
 
 WORN_PERCENT = 100
+LEAST_SPARE_PERCENT = 10
 NO_ANSWER = "no answer"
 
 
@@ -54,6 +55,8 @@ def _why(disk: DiskHealth) -> str:
         words.append(count(disk.media_errors, "media error"))
     if disk.pending_sectors:
         words.append(f"{count(disk.pending_sectors, 'sector')} cannot be read")
+    if disk.spare_percent is not None and disk.spare_percent < LEAST_SPARE_PERCENT:
+        words.append(f"{disk.spare_percent}% of its spare blocks left")
     if (disk.used_percent or 0) >= WORN_PERCENT:
         words.append(f"{disk.used_percent}% of its life used")
     return ", ".join(words)
