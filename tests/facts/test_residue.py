@@ -75,6 +75,8 @@ def test_who_may_log_in_is_found() -> None:
         ("var/lib/kboot/hub/models--a--b/blobs/0123.part-journal", "unfinished"),
         ("run/kboot/handoff.json", "runtime"),
         ("run/kboot/engine.log", "runtime"),
+        ("home/a/.cache/kboot/boot.json", "runtime"),
+        ("home/a/.local/state/kboot/node.key", "node-key"),
     ],
 )
 def test_each_has_its_kind(tmp_path: Path, path: str, kind: str) -> None:

@@ -79,10 +79,11 @@ class Box:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
-    def inside(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in the root while no systemd runs there, as an image builder does."""
+    def inside(self, *argv: str, mnt: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command in the root while no systemd runs there, as an image builder does. mnt: a folder for /mnt."""
+        bind = [f"--bind={mnt}:/mnt"] if mnt else []
         return subprocess.run(
-            ["systemd-nspawn", "-q", "--register=no", "--keep-unit", *self._options(), "--pipe", "--", *argv],
+            ["systemd-nspawn", "-q", "--register=no", "--keep-unit", *self._options(), *bind, "--pipe", "--", *argv],
             capture_output=True,
             text=True,
             timeout=300,
@@ -155,6 +156,15 @@ class Box:
     def journal(self, unit: str) -> str:
         """Return a unit's journal of this boot."""
         return self.run("journalctl", "-b", "--no-pager", "-o", "cat", "-u", unit).stdout
+
+    def wait_for_journal(self, unit: str, text: str, deadline_s: float = 60.0) -> str:
+        """Return a unit's journal once a text stands in it."""
+        end = time.monotonic() + deadline_s
+        while text not in (said := self.journal(unit)):
+            if time.monotonic() > end:
+                raise AssertionError(f"{unit} never said {text!r}\n{said[-4000:]}")
+            time.sleep(0.1)
+        return said
 
     def wait_until(self, unit: str, deadline_s: float = 60.0, **wanted: str) -> dict[str, str]:
         """Wait until a unit's properties are the wanted ones; fails with its journal when that takes too long."""

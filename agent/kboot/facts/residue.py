@@ -140,8 +140,14 @@ class _Finder:
         yield from self._there("log", [f"{places.JOURNAL}/{name}" for name in tree.names(places.JOURNAL)])
 
     def _of_kboot(self) -> Iterator[Residue]:
-        tree, state = self._tree, self._folders.state
-        yield from self._there("runtime", [f"{self._folders.runtime}/{n}" for n in tree.names(self._folders.runtime)])
+        tree = self._tree
+        for runtime in (self._folders.runtime, *_below_homes(tree, places.RUNTIMES)):
+            yield from self._there("runtime", [f"{runtime}/{name}" for name in tree.names(runtime)])
+        for state in (self._folders.state, *_below_homes(tree, places.STATES)):
+            yield from self._of_state(state)
+
+    def _of_state(self, state: str) -> Iterator[Residue]:
+        tree = self._tree
         yield from self._there("node-key", (f"{state}/node.key",))
         asides = [name for name in tree.names(state) if name.startswith(("ledger.db.aside-", "traceback-"))]
         yield from self._there("record", [f"{state}/{name}" for name in (*_RECORDS, *asides)])
@@ -196,7 +202,8 @@ class _Finder:
         return blobs or name in places.PASSED_BY or entry.device not in self._devices
 
     def _holds_secret(self, data: bytes) -> bool:
-        return any(secret in data for secret in self._secrets) or places.TOKEN_TEXT.search(data) is not None
+        looks_so = b"hf_" in data and places.TOKEN_TEXT.search(data) is not None
+        return looks_so or any(secret in data for secret in self._secrets)
 
     def _there(self, kind: ResidueKind, paths: Iterable[str]) -> Iterator[Residue]:
         for path in paths:

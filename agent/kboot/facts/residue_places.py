@@ -92,8 +92,17 @@ SCRATCH = ("tmp", "var/tmp")
 TEXTS = ("etc", "opt/kboot", "root", "srv")
 """Below these, homes and kboot's own folders it is looked for as well, and is a person's to take away."""
 
-PASSED_BY = frozenset({".git", "__pycache__", "dist-packages", "node_modules", "proc", "site-packages", "sys"})
-"""Folders of other people's code, which holds examples of tokens, and of no files at all."""
+PASSED_BY = frozenset(
+    {
+        *(".cache", ".cargo", ".git", ".m2", ".npm", ".nvm", ".pyenv", ".rustup", "__pycache__", "dist-packages"),
+        *("node_modules", "proc", "site-packages", "sys"),
+    }
+)
+"""Folders of other people's code and of package managers, which hold examples of tokens, and of no files at all."""
+
+STATES = (".local/state/kboot",)
+RUNTIMES = (".cache/kboot",)
+"""kboot's own folders of users other than root, below a home."""
 
 NO_TEXTS = (
     *(".a", ".bin", ".gguf", ".gz", ".o", ".png", ".pt", ".pth", ".pyc", ".safetensors", ".so", ".tar", ".whl", ".xz"),
