@@ -7,11 +7,8 @@ from kboot.checks.asked import gap_reason
 from kboot.checks.types import EVERYWHERE, Check, Finding
 from kboot.checks.words import some
 from kboot.facts.types import Mount, NodeFacts
+from kboot.plan.loading import CONTAINER, LOCAL, MEMORY
 from kboot.profile.types import Profile
-
-LOCAL = frozenset({"ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs"})
-MEMORY = frozenset({"tmpfs", "ramfs", "rootfs"})
-CONTAINER = frozenset({"overlay", "aufs", "fuse-overlayfs", "fuse.fuse-overlayfs"})
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -37,7 +34,7 @@ def _why(mount: Mount) -> str:
     if mount.fs_type in CONTAINER:
         return f"{mount.fs_type} goes with the container: every start fetches and compiles again"
     return (
-        f"on {mount.fs_type} mapped loading can fall to 28 MiB/s, and locks and times, on which kernel caches rely, "
+        f"on {mount.fs_type} mapped loading can fall to 29 MB/s, and locks and times, on which kernel caches rely, "
         "may be another machine's"
     )
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
-from kboot.checks.disk_mount_kind import CONTAINER, LOCAL, MEMORY
-from kboot.checks.launching import Launching, launching
+from kboot.checks.launching import launching
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import age, some
 from kboot.errors import KbootError
 from kboot.facts.types import NodeFacts
 from kboot.plan.cache_stable import key_troubles
 from kboot.plan.flags import flag_warnings
+from kboot.plan.loading import loading_warnings
 from kboot.profile.types import Profile
 
 SPARE = 2.0
 """Loading is not all that an engine does before it answers."""
-READS_AHEAD = (
-    *("--safetensors-load-strategy", "--load-format", "--model-loader-extra-config", "--weight-loader-prefetch"),
-    "--weight-loader-prefetch-checkpoints",
-)
-"""Flags of vLLM and SGLang with which they do not fault a checkpoint in page by page."""
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -42,7 +37,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         )
     troubles = key_troubles(found.layout, found.launch, facts.engine.version, {}, found.model_path, found.folder)
     doubts += [f"{t.name} {t.says}" for t in troubles if t.refuse]
-    doubts += [text for text in (_too_short(facts, profile, checkpoint), _page_by_page(facts, profile, found)) if text]
+    doubts += loading_warnings(facts.mounts, profile.warm, found.layout)
+    if text := _too_short(facts, profile, checkpoint):
+        doubts.append(text)
     if doubts:
         return Finding(
             "warn",
@@ -66,17 +63,6 @@ def _too_short(facts: NodeFacts, profile: Profile, checkpoint: CheckpointFacts |
     if limit_s >= SPARE * load_s:
         return ""
     return f"serve.ready_timeout_s is {limit_s}, and reading the checkpoint alone takes {age(load_s)}"
-
-
-def _page_by_page(facts: NodeFacts, profile: Profile, found: Launching) -> str:
-    """Say when a checkpoint on a network file system would be mapped without being read ahead."""
-    mount = next((m for m in facts.mounts if m.role == "state"), None)
-    if mount is None or not mount.fs_type or mount.fs_type in LOCAL | MEMORY | CONTAINER:
-        return ""
-    ahead = {arg.partition("=")[0] for arg in found.layout.args} & set(READS_AHEAD)
-    if profile.warm.enabled or ahead or found.launch.engine not in ("vllm", "sglang"):
-        return ""
-    return f"the checkpoint is on {mount.fs_type}, warm.enabled is false and no flag reads ahead: 28 MiB/s were seen so"
 
 
 CHECK = Check(

@@ -16,6 +16,7 @@ from kboot.plan.cache_stable import key_troubles, refuse_unstable
 from kboot.plan.fetch import plan_bytes
 from kboot.plan.flags import flag_warnings
 from kboot.plan.layout import chosen_gpus
+from kboot.plan.loading import loading_warnings
 from kboot.plan.placement import binding_notes, place, workers_on_node
 from kboot.plan.tune import plan_tune
 from kboot.plan.types import Phase, PhaseName, Plan, StartEngine, WriteHandoff, WriteSetting
@@ -68,6 +69,7 @@ def make_plan(
         *_stability(facts, profile, launch, layout, ask, cache_dir),
         *scan_warnings(facts.caches, key),
         *place_warnings(facts.mounts),
+        *loading_warnings(facts.mounts, profile.warm, layout),
     )
     notes = (*placement.notes, *binding_notes(facts, layout, placement))
     tune, tune_note, tune_warnings = _tune(facts, profile, ask)
