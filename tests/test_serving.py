@@ -205,11 +205,14 @@ def test_a_stop_before_the_engine_answers_is_an_interruption(node: Node, served:
 
 
 def test_a_command_that_does_not_exist_is_said_before_anything_is_fetched(node: Node, served: Profile) -> None:
-    """The program is named, and no byte of the checkpoint was fetched for it."""
+    """The program is named, by the plan already, and no byte of the checkpoint was fetched for it."""
     layout = replace(served.layout[0], engine="command", command=("/nonexistent/engine",))
+    asked = replace(served, layout=(layout,))
+    warnings = node.plan(asked).warnings
 
     with pytest.raises(ActionFailed, match="the engine's program /nonexistent/engine is not there") as caught:
-        node.boot(replace(served, layout=(layout,)), serve=True)
+        node.boot(asked, serve=True)
 
     assert "engine-program-missing" == caught.value.code
+    assert any("boot will refuse: /nonexistent/engine is not there" in warning for warning in warnings)
     assert [] == list(node.paths.models.glob("*"))

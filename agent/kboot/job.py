@@ -17,7 +17,7 @@ from kboot.apply.license import read_terms, require
 from kboot.apply.license import status as license_status
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Tools
-from kboot.apply.serve import require_program
+from kboot.apply.serve import missing_program, require_program
 from kboot.apply.weights import model_for
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines import engine as engine_named
@@ -143,6 +143,9 @@ def prepare(
     plan = with_handoff(plan, _why_new_record(plan, facts, profile, checkpoint, host, paths))
     plan = choose_phases(plan, options.only, options.skip)
     plan = replace(plan, warnings=(*plan.warnings, *unread, *passed_over))
+    if host.live and (program := missing_program(plan.launch)):
+        refusal = f"boot will refuse: {program} is not there, or this user may not execute it"
+        plan = replace(plan, warnings=(*plan.warnings, refusal))
     terms = license_status(profile, paths, None)
     if not terms.passes:
         plan = replace(plan, warnings=(*plan.warnings, f"boot will refuse: {terms.why}"))

@@ -186,8 +186,8 @@ def require_program(plan: Plan) -> None:
         ActionFailed: engine-program-missing.
     """
     needed = any(isinstance(a, StartEngine | WriteHandoff) for phase in plan.phases for a in phase.actions)
-    program = plan.launch.argv[0]
-    if plan.launch.engine != "command" or not needed or may_run(program):
+    program = missing_program(plan.launch)
+    if not needed or program is None:
         return
     raise ActionFailed(
         "engine-program-missing",
@@ -195,6 +195,12 @@ def require_program(plan: Plan) -> None:
         where=(program,),
         hint="install it, or name another in the layout's command",
     )
+
+
+def missing_program(launch: Launch) -> str | None:
+    """Return the program that a profile's command names and that cannot be started here; None where it can."""
+    program = launch.argv[0]
+    return program if launch.engine == "command" and not may_run(program) else None
 
 
 def _require_port(launch: Launch) -> None:
