@@ -381,7 +381,7 @@ def run_daemon(
                 notifier=notifier or own_notifier(),
                 forward=emit,
                 timing=timing or Timing(),
-                drain=leaving(load, paths, len(host.affinity())),
+                drain=leaving(load, paths, len(host.affinity()), host.environ()),
                 stands_by=lambda: config.standby and not is_live(paths, host),
             )
             source = Source(daemon.status_document, daemon.is_alive, daemon.notice)

@@ -16,7 +16,10 @@ from kboot.host.stream import open_to_read
 from kboot.plan.cache import misfits
 from kboot.plan.types import PrepareCache
 from kboot.sources.download import download
+from kboot.sources.s3_object import open_object
 from kboot.sources.secrets import without_query
+
+S3_SCHEME = "s3://"
 
 _TRIES = 2
 _PAUSE_S = 1.0
@@ -24,7 +27,7 @@ _PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Seeding:
-    """What taking in a seed needs. env: proxies and certificates are read from here. stop: ends it early."""
+    """What taking in a seed needs. env: proxies, certificates and credentials are in it. stop: ends it early."""
 
     env: Mapping[str, str]
     emit: Emit
@@ -36,7 +39,7 @@ def seed_cache(action: PrepareCache, seeding: Seeding) -> Imported | KbootError:
     folder = Path(action.path)
     for left in reversed(range(_TRIES)):
         try:
-            with _open(action.seed, seeding.env) as stream:
+            with open_seed(action.seed, seeding.env) as stream:
                 return import_cache(
                     _Stopped(stream, seeding.stop),
                     folder.parent,
@@ -71,8 +74,16 @@ class _Stopped:
 
 
 @contextmanager
-def _open(seed: str, env: Mapping[str, str]) -> Iterator[Readable]:
-    if "://" in seed:
+def open_seed(seed: str, env: Mapping[str, str]) -> Iterator[Readable]:
+    """Yield the archive's bytes. env: proxies, certificates and credentials are read from here.
+
+    Raises:
+        KbootError: it is not there, or cannot be reached.
+    """
+    if seed.startswith(S3_SCHEME):
+        with open_object(seed, env) as stream:
+            yield stream
+    elif "://" in seed:
         with download(seed, env) as stream:
             yield stream
     else:

@@ -73,8 +73,8 @@ _ENV_NAME = Rule(_shape(r"[A-Za-z_][A-Za-z0-9_]*"), "an environment variable's n
 _DATE = Rule(_shape(r"\d{4}-\d{2}-\d{2}"), "a date as 2026-11-30")
 
 _SEED = Rule(
-    lambda text: not text or _shape(r"https?://[^\s/]+/\S+")(text) or (_ABSOLUTE.test(text) and len(text) > 1),
-    "an absolute path or an http(s) URL of an archive of `kboot cache export`",
+    lambda text: not text or _shape(r"(https?|s3)://[^\s/]+/\S+")(text) or (_ABSOLUTE.test(text) and len(text) > 1),
+    "an absolute path, an http(s) URL or s3://bucket/key of an archive of `kboot cache export`",
 )
 _PEER = Rule(lambda text: peer_of(text, 1) is not None, "host, host:port, or [IPv6 address]:port")
 _BIND = Rule(

@@ -212,8 +212,8 @@ class CacheAsk:
     """`[cache]`: kernel-tuning and JIT caches.
 
     max_gib, max_age_days: budget of `kboot cache gc`; 0 = no limit. seed: archive of `kboot cache export` that fills a
-    new key's folder: an absolute path or http(s) URL, in which {key} stands for the key's name. A path with {key} is
-    written when this machine is taken away, if what is there lacks something.
+    new key's folder: an absolute path, http(s) URL or s3://bucket/key, in which {key} stands for the key's name. A path
+    or s3:// with {key} is written when this machine is taken away, if what is there lacks something.
     unstable: what is done about settings with which the engine's caches would miss at every boot.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -78,7 +79,7 @@ class S3:
         places = places_of(repo, commit, file)
         for number in sorted(range(len(places)), key=lambda n: n != self._worked):
             key = self._prefix + places[number]
-            size_bytes = self._size_of(key)
+            size_bytes = self.size_of(key)
             if size_bytes is None:
                 continue
             if size_bytes != file.size_bytes:
@@ -115,6 +116,40 @@ class S3:
         except Exception as exc:
             raise self._explain(exc, key) from exc
 
+    def size_of(self, key: str) -> int | None:
+        """Return an object's size; None where there is none.
+
+        Raises:
+            SourceError: whatever obstore says.
+        """
+        if self._stop.is_set():
+            raise SourceError("interrupted", "the transfer was told to stop")
+        store = self._open_store()
+        import obstore
+
+        try:
+            return int(obstore.head(store, key)["size"])
+        except Exception as exc:
+            error = self._explain(exc, key)
+            if error.code == "file-not-found":
+                return None
+            raise error from exc
+
+    def put(self, key: str, path: Path) -> None:
+        """Put a file there, in parts where it is large; the object is there when all of it is.
+
+        Raises:
+            SourceError: whatever obstore says.
+        """
+        store = self._open_store()
+        import obstore
+
+        try:
+            with path.open("rb") as file:
+                obstore.put(store, key, file)
+        except Exception as exc:
+            raise self._explain(exc, key) from exc
+
     def _patiently(self, ask: Callable[[], _T]) -> _T:
         patience = self._new_patience()
         while True:
@@ -136,23 +171,9 @@ class S3:
             hint='name "hub" among the sources, or upload the folder of a Hugging Face cache as it is',
         )
 
-    def _size_of(self, key: str) -> int | None:
-        if self._stop.is_set():
-            raise SourceError("interrupted", "the transfer was told to stop")
-        store = self._open_store()
-        import obstore
-
-        try:
-            return int(obstore.head(store, key)["size"])
-        except Exception as exc:
-            error = self._explain(exc, key)
-            if error.code == "file-not-found":
-                return None
-            raise error from exc
-
     def _small(self, path: str) -> bytes:
         """Return an object that says what there is; empty where there is none."""
-        size_bytes = self._size_of(self._prefix + path)
+        size_bytes = self.size_of(self._prefix + path)
         if not size_bytes or size_bytes > TREE_LIMIT_BYTES:
             return b""
         return b"".join(bytes(chunk) for chunk in self.chunks(self._prefix + path, 0, size_bytes))
