@@ -42,6 +42,14 @@ def until(true: Callable[[], object], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
+def words_of(process: psutil.Process) -> list[str]:
+    """Return the command line of a process; one that has ended has none."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # a zombie too
+        return []
+
+
 def gone(pid: int) -> bool:
     """Return whether a process has ended."""
     try:
@@ -268,7 +276,7 @@ class TestSpawn:
         mark = program_of.environ()["KBOOT_ENGINE_MARK"]
         stop_tree(child, 30)
 
-        until(lambda: not [p for p in psutil.Process().children() if mark in p.cmdline()])
+        until(lambda: not [p for p in psutil.Process().children() if mark in words_of(p)])
         assert bystander.poll() is None
         bystander.kill()
         bystander.wait(30)
