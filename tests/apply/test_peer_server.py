@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -35,9 +35,9 @@ class Node:
     def __init__(self, folder: Path) -> None:
         self.store = Store(paths_in(folder))
         self.events: list[Event] = []
-        self.server = PeerServer(
-            "127.0.0.1", 0, KEY, {"/kboot/1/state": lambda: b'{"phase":"fetch"}'}, self.events.append
-        )
+        self.files: dict[str, Callable[[], Path | None]] = {}
+        pages = {"/kboot/1/state": lambda: b'{"phase":"fetch"}'}
+        self.server = PeerServer("127.0.0.1", 0, KEY, pages, self.events.append, files=self.files)
 
     def offer(self) -> Board:
         board = Board(LISTING, self.store)
@@ -205,6 +205,26 @@ def test_an_answer_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
     server.close()
 
     assert "peer-not-ours" == caught.value.code
+
+
+def test_other_files_are_given_whole(node: Node, tmp_path: Path) -> None:
+    """From their first byte or from a later one; one that is not there now is said so."""
+    file = tmp_path / "archive"
+    file.write_bytes(b"0123456789")
+    found: list[Path | None] = [file]
+    node.files["/kboot/1/cache/key"] = lambda: found[0]
+    body, size_bytes = node.peer().open_file("/kboot/1/cache/key")
+    with body:
+        got = bytearray(size_bytes)
+        assert 10 == body.readinto(memoryview(got))
+
+    assert b"0123456789" == bytes(got)
+    assert "bytes 4-9/10" == node.ask("/kboot/1/cache/key", "bytes=4-").headers["Content-Range"]
+    assert [404, 404] == [node.ask("/kboot/1/cache/key", text).status for text in ("", "bytes=10-")]
+    found[0] = None
+    with pytest.raises(SourceError) as caught:
+        node.peer().open_file("/kboot/1/cache/key")
+    assert "file-not-found" == caught.value.code
 
 
 def test_pages_of_others_are_answered(node: Node) -> None:

@@ -6,12 +6,15 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import unquote
 
 from kboot.apply.peer_board import Board
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
-from kboot.host.range_server import Asked, RangeServer, Reply
+from kboot.host.files import identity
+from kboot.host.range_server import Asked, Part, RangeServer, Reply
 from kboot.sources.fleet_auth import (
     ANSWER_HEADER,
     REQUEST_HEADER,
@@ -26,8 +29,12 @@ from kboot.sources.peers import PREFIX
 Pages = Mapping[str, Callable[[], bytes]]
 """Target → the JSON document that is answered; called from several threads."""
 
+Files = Mapping[str, Callable[[], Path | None]]
+"""Target → the file that is given, whole or from a byte on; None where there is none now. As Pages."""
+
 _TARGET = re.compile(re.escape(PREFIX) + r"/(have|blob)/([\w.-]+(?:/[\w.-]+)?)/([0-9a-f]{40})(?:/([0-9a-f]{40,64}))?")
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})")
+_FROM = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 _TOLD_CLIENTS = 64
 
 
@@ -42,13 +49,14 @@ class PeerServer:
         pages: Pages,
         emit: Emit,
         pass_by: Callable[[int], None] = lambda _n: None,
+        files: Files = MappingProxyType({}),
     ) -> None:
         """Listen. port: 0 = any free one. pass_by: called before so many bytes are sent; may wait.
 
         Raises:
             ActionFailed: the address or port cannot be had.
         """
-        self._key, self._pages, self._emit = key, pages, emit
+        self._key, self._pages, self._files, self._emit = key, pages, files, emit
         self._gate = Gate(key)
         self._board: Board | None = None
         self._lock = threading.Lock()
@@ -83,6 +91,8 @@ class PeerServer:
             return _document(405, {"code": "get-only"})
         if page := self._pages.get(asked.target):
             return _json(200, page())
+        if find := self._files.get(asked.target):
+            return _part_of(find(), byte_range)
         found = _TARGET.fullmatch(unquote(asked.target))
         board = self._board
         if found is None or board is None or (found[2], found[3]) != (board.repo, board.commit):
@@ -93,10 +103,7 @@ class PeerServer:
         part = board.part(found[4] or "", int(wanted[1]), int(wanted[2]) + 1) if wanted else None
         if part is None:
             return _document(404, {"code": "not-here"})
-        place, size_bytes = part
-        content_range = f"bytes {place.start}-{place.end - 1}/{size_bytes}"
-        headers = {"Content-Type": "application/octet-stream", "Content-Range": content_range}
-        return Reply(206, headers, part=place)
+        return _partial(*part)
 
     def _signed(self, request: Request, nonce: str, reply: Reply) -> Reply:
         given = Answer(reply.status, reply.headers.get("Content-Range", ""), reply.body)
@@ -110,6 +117,24 @@ class PeerServer:
                 return
             self._told.add(client)
         self._emit(Notice("peer.turned_away", f"{client} asked this node as a node of its fleet: {refusal}"))
+
+
+def _part_of(path: Path | None, byte_range: str) -> Reply:
+    wanted = _FROM.fullmatch(byte_range)
+    try:
+        size_bytes = identity(path).size_bytes if path is not None else 0
+    except OSError:
+        size_bytes = 0
+    start = int(wanted[1]) if wanted else 0
+    end = min(int(wanted[2]) + 1, size_bytes) if wanted and wanted[2] else size_bytes
+    if path is None or wanted is None or start >= end:
+        return _document(404, {"code": "not-here"})
+    return _partial(Part((path,), start, end), size_bytes)
+
+
+def _partial(part: Part, size_bytes: int) -> Reply:
+    content_range = f"bytes {part.start}-{part.end - 1}/{size_bytes}"
+    return Reply(206, {"Content-Type": "application/octet-stream", "Content-Range": content_range}, part=part)
 
 
 def _document(status: int, document: Mapping[str, object]) -> Reply:

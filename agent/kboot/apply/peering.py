@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from kboot.apply.exchange import Exchange
 from kboot.apply.exchange_view import View
@@ -49,11 +50,12 @@ class Member:
         self._board: Board | None = None
         self._ended = threading.Event()
         self._pass = _Manners(ask, paths, self._ended)
+        self.files: dict[str, Callable[[], Path | None]] = {}
         self._server: PeerServer | None = None
         try:
             address = bind_address(ask, facts, me)
             pages = {STATE_TARGET: self.state.page}
-            self._server = PeerServer(address, me.port, key, pages, emit, self._pass.pass_by)
+            self._server = PeerServer(address, me.port, key, pages, emit, self._pass.pass_by, self.files)
         except KbootError as exc:
             if isinstance(exc, ProfileError):
                 raise

@@ -106,6 +106,28 @@ class Peer:
             raise SourceError("peer-answer-not-valid", f"{self.name} answers with something else than an object")
         return document
 
+    def open_file(self, target: str) -> tuple[HttpBody, int]:
+        """Return the bytes of another file that the node gives, and its size; what proves them is the caller's to know.
+
+        Raises:
+            SourceError: it does not answer, refuses, or has no such file.
+        """
+        answer, request, nonce = self._get(target, {"Range": "bytes=0-"})
+        if answer.status != 206:
+            raise self._refusal(answer, target)
+        try:
+            told = answer.headers.get("content-range", "")
+            self._prove(answer, request, nonce, Answer(answer.status, told))
+            found = _CONTENT_RANGE.fullmatch(told)
+            if found is None or int(found[1]) != 0:
+                raise SourceError("peer-answer-not-valid", f"{self.name} gives {told!r} of a whole file")
+            size_bytes = int(found[3])
+            framed = frame(answer.status, answer.headers, 0, None, size_bytes)
+        except SourceError:
+            answer.drop()
+            raise
+        return answer.body(framed), size_bytes
+
     def interrupt(self) -> None:
         """End every open body and refuse new ones. See Source."""
         self._stop.set()
