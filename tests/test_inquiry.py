@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,18 +13,27 @@ import pytest
 
 from fakes import checkpoints
 from fakes.cuda.build_cuda import build, environment
+from fakes.workers import running
+from kboot.apply.handoff import node_key
 from kboot.checkpoint import CheckpointFacts
 from kboot.errors import ActionFailed
 from kboot.events import Event, Notice
+from kboot.facts.asked_types import ManagerState
 from kboot.facts.collect import collect
 from kboot.facts.link_types import CudaFacts
 from kboot.facts.types import Gap, Gpu, GpuFacts, NodeFacts
+from kboot.handoff import HandoffRecord, WorkerPlan, sign
+from kboot.host.files import atomic_write
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
+from kboot.host.recorded import RecordedHost
 from kboot.inquiry import (
+    FABRIC_MANAGER_UNIT,
+    FABRIC_MANAGER_VERSION,
     Inquiry,
     Patient,
     allowed_nodes,
+    ask_manager,
     changed_variables,
     free_gpus,
     inquire,
@@ -31,6 +41,7 @@ from kboot.inquiry import (
     why_no_trust,
 )
 from kboot.profile.types import CheckpointAsk, LayoutAsk, ParallelAsk, Profile
+from kboot.report.saved import RunningBoot, process_mark, write_progress
 from kboot.store.store import Store
 
 PATIENT = Patient(cuda_s=20, headers_s=20, measures=False)
@@ -202,3 +213,79 @@ def test_weights_are_laid_out_from_the_headers_on_this_disk(tmp_path: Path) -> N
     assert found is not None
     assert ("2x", "TP2", 3 * 64) == (found.layout, found.division, found.largest_bytes)
     assert found.reserve_bytes > 4 << 30
+
+
+def prepared(paths: Paths, workers: tuple[WorkerPlan, ...], env: tuple[tuple[str, str], ...]) -> None:
+    """Write the record of an engine with these workers."""
+    record = HandoffRecord(
+        boot_id="b",
+        profile="m",
+        profile_digest="p",
+        repo="o/m",
+        commit="c" * 40,
+        manifest_digest="m",
+        verify_mode="full",
+        verified_unix_s=1.0,
+        verify_claim="",
+        model_path="/m",
+        files=(),
+        engine="vllm",
+        argv=("/bin/true",),
+        env=env,
+        unset=(),
+        cpus=(0,),
+        memory_node=None,
+        workers=workers,
+        worker_titles=(r"^VLLM::Worker",),
+        cache_key="key",
+        cache_dir="/cache",
+        served_name="o/m",
+        health_url=None,
+        models_url=None,
+        completion_url=None,
+        ready_timeout_s=60,
+        kboot_version="0.1.0",
+        created_unix_s=2.0,
+    )
+    paths.runtime.mkdir(parents=True, exist_ok=True)
+    paths.state.mkdir(parents=True, exist_ok=True)
+    atomic_write(paths.handoff, sign(record, node_key(paths)), mode=0o600)
+
+
+def test_live_workers_are_compared_with_the_record(tmp_path: Path) -> None:
+    """Two processes of a running boot: one may run where it was planned, one may not, and a variable was changed."""
+    paths, host = paths_in(tmp_path), RealHost()
+    cpus = tuple(sorted(host.affinity()))
+    nowhere = (max(cpus) + 1,)
+    plans = (WorkerPlan(0, None, cpus, 3, None), WorkerPlan(1, None, nowhere, 3, None))
+    prepared(paths, plans, (("OMP_NUM_THREADS", "3"), ("MKL_NUM_THREADS", "not this")))
+    with running("VLLM::Worker_DP0=2", "VLLM::Worker_DP1=2") as engine:
+        _, mark = process_mark(host, engine.pid)
+        write_progress(RunningBoot("b", "m", engine.pid, mark, 1.0, 2.0, {}), paths)
+        near, far = read_workers(host, paths)
+
+    assert (0, 2, 0, ()) == (near.worker, near.tasks, near.stray, near.off_plan)
+    assert (1, 2, 2, True) == (far.worker, far.tasks, far.stray, "planned" in far.off_plan[0])
+    assert "not this" == near.variables["MKL_NUM_THREADS"][0]
+
+
+def test_a_record_without_a_running_engine_has_no_workers(tmp_path: Path) -> None:
+    """Prepared is not serving: no process of this machine belongs to it."""
+    paths = paths_in(tmp_path)
+    prepared(paths, (WorkerPlan(0, None, (0,), 1, None),), ())
+
+    assert () == read_workers(RecordedHost(tmp_path), paths)
+
+
+def test_the_fabric_manager_and_systemd_are_asked_for_its_version_and_restarts(tmp_path: Path) -> None:
+    """Their own words; a machine without one of them says less."""
+    printed = {
+        FABRIC_MANAGER_VERSION: "Fabric Manager version is : 580.95.05\n",
+        FABRIC_MANAGER_UNIT: "ActiveState=active\nNRestarts=4\n",
+    }
+    document = {" ".join(argv): {"status": 0, "text": text} for argv, text in printed.items()}
+    (tmp_path / "programs.json").write_text(json.dumps(document))
+
+    assert ManagerState("580.95.05", "active", 4) == ask_manager(RecordedHost(tmp_path))
+    (tmp_path / "programs.json").unlink()
+    assert ManagerState() == ask_manager(RecordedHost(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -15,10 +16,11 @@ from kboot.checks.asked import gpus_for, layout_for
 from kboot.cpulist import parse_cpu_list
 from kboot.errors import FactMissing, KbootError, SourceError
 from kboot.events import Emit, Notice
-from kboot.facts.asked_types import LiveWorker, WeightShare
+from kboot.facts.asked_types import LiveWorker, ManagerState, WeightShare
 from kboot.facts.cuda import cuda_facts
 from kboot.facts.link_types import CudaFacts
 from kboot.facts.process import Scope, Tree, Unit
+from kboot.facts.reader import whole_number
 from kboot.facts.types import Gap, Gpu, NodeFacts
 from kboot.host.cuda import ask_cuda
 from kboot.host.paths import Paths
@@ -35,6 +37,9 @@ from kboot.store.store import Store
 _T = TypeVar("_T")
 _SMALL_S = 5.0
 """For calls that either answer at once or hang."""
+_PROGRAM_S = 2.0
+FABRIC_MANAGER_VERSION = ("nv-fabricmanager", "--version")
+FABRIC_MANAGER_UNIT = ("systemctl", "show", "nvidia-fabricmanager.service", "--property=ActiveState,NRestarts")
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOKENIZERS_PARALLELISM")
 
@@ -89,6 +94,9 @@ def inquire(
             workers=_workers(inquiry),
             trust=_trust(inquiry),
         )
+    manager = facts.health.fabric_manager
+    if manager is not None and manager.switches and inquiry.wants("fabric.manager"):
+        asked = replace(asked, manager=ask_manager(inquiry.host))
     if profile is not None and checkpoint is not None and inquiry.wants("fit.vram"):
         asked = replace(asked, weights=_weights(inquiry, facts, profile, checkpoint, patient.headers_s))
     return replace(facts, asked=asked, gaps=(*facts.gaps, *inquiry.gaps))
@@ -109,6 +117,24 @@ def _cuda(inquiry: Inquiry, facts: NodeFacts, patient: Patient) -> CudaFacts | N
 def free_gpus(facts: NodeFacts) -> tuple[Gpu, ...]:
     """Return the GPUs that nobody works on: memory is only taken of these."""
     return tuple(gpu for gpu in facts.gpu.gpus if gpu.bus_id and not gpu.processes)
+
+
+def ask_manager(host: Host) -> ManagerState:
+    """Return what the fabric manager's program and systemd say of it; a machine without one of them says less."""
+    version = re.search(r"version is\s*:\s*(\d[\d.]*\d)", _printed(host, FABRIC_MANAGER_VERSION))
+    unit = dict(line.partition("=")[::2] for line in _printed(host, FABRIC_MANAGER_UNIT).splitlines())
+    return ManagerState(
+        version=version.group(1) if version else None,
+        active=unit.get("ActiveState") or None,
+        restarts=whole_number(unit.get("NRestarts", "")),
+    )
+
+
+def _printed(host: Host, argv: tuple[str, ...]) -> str:
+    try:
+        return host.program(argv, at_most(_PROGRAM_S)).text
+    except (OSError, KbootError):  # not installed, not allowed, or it hangs
+        return ""
 
 
 def _trust(inquiry: Inquiry) -> str | None:

@@ -14,6 +14,7 @@ from kboot.checks import (
     cpu_cstates,
     cpu_smt_layout,
     fabric_imex,
+    fabric_manager,
     fit_vram,
     gpu_cc_mode,
     gpu_cuda_init,
@@ -29,8 +30,8 @@ from kboot.checks import (
     threads_plan,
 )
 from kboot.checks.rates import Rates, rates_here, rates_of
-from kboot.facts.asked_types import LiveWorker
-from kboot.facts.health_types import Fabric
+from kboot.facts.asked_types import LiveWorker, ManagerState
+from kboot.facts.health_types import Fabric, FabricManager
 from kboot.facts.link_types import Bridge, CudaDevice, CudaFacts, Imex
 from kboot.facts.system_types import IdleState
 from kboot.facts.types import Gap, NodeFacts
@@ -355,3 +356,24 @@ def test_the_engine_that_serves_is_no_stranger_on_its_gpus() -> None:
         gpu_idle_clean.run(other, PROFILE, CHECKPOINT).status,
         fit_vram.run(other, PROFILE, CHECKPOINT).status,
     )
+
+
+@pytest.mark.parametrize(
+    ("manager", "fabric", "status", "word"),
+    [
+        (ManagerState("580.95.05", "active", 0), True, "ok", "8 GPUs registered"),
+        (ManagerState("580.82.07", "active", 0), True, "warn", "is 580.82.07, the driver 580.95.05"),
+        (ManagerState("580.82.07", "failed", 0), False, "fail", "is 580.82.07, the driver 580.95.05"),
+        (ManagerState("580.95.05", "active", 3), True, "warn", "3 times again"),
+        (ManagerState("580.95.05", "activating", 0), False, "warn", "is starting for 4 NVSwitches"),
+        (ManagerState("580.95.05", "failed", 0), False, "fail", "does not run"),
+    ],
+)
+def test_the_fabric_manager_is_of_the_drivers_version_and_stays(
+    manager: ManagerState, fabric: bool, status: str, word: str
+) -> None:
+    """B157: versions are compared exactly, before its log says so; one that comes and goes is a warning."""
+    changes = {} if fabric else {"fabric_manager": FabricManager(4, running=False, versions=None), "gpus": ()}
+    finding = fabric_manager.run(node(asked={"manager": manager}, health=changes), PROFILE, None)
+
+    assert (status, True) == (finding.status, word in finding.seen)

@@ -159,7 +159,7 @@ def test_a_network_file_system_says_what_it_does_to_mapped_loading_and_caches(fs
     finding = disk_mount_kind.run(node(mounts=tuple(replace(m, fs_type=fs_type) for m in NODE.mounts)), None, None)
 
     assert "warn" == finding.status
-    assert "28 MiB/s" in finding.why
+    assert "29 MB/s" in finding.why
     assert "kernel caches rely" in finding.why
 
 

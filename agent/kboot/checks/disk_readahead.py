@@ -26,7 +26,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         "warn",
         some(f"{d.name}: {mem_size(d.read_ahead_bytes or 0)}" for d in low),
         wanted=f"{mem_size(LEAST_BYTES)} or more",
-        why="mapped loading faults one page at a time: tens of MiB/s where the disk could give thousands",
+        why="mapped loading faults one page at a time: tens of MB/s where the disk could give thousands",
         hint="`blockdev --setra 8192 /dev/DISK` (4 MiB), and a udev rule to keep it",
         fixes=tuple(WriteValue(READ_AHEAD.format(d.name), "4096", str((d.read_ahead_bytes or 0) >> 10)) for d in low),
     )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count
+from kboot.facts.asked_types import ManagerState
 from kboot.facts.health_types import GpuHealth
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+
+FLAPPING = 3
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -28,10 +31,17 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             why="the fabric stays down: CUDA ends with error 802, NCCL hangs",
             hint=f"install nvidia-fabricmanager {facts.gpu.driver_version or driver} and restart it before the engine",
         )
+    asked = facts.asked.manager or ManagerState()
+    if asked.version and facts.gpu.driver_version and asked.version != facts.gpu.driver_version:
+        return _other_version(asked.version, facts.gpu.driver_version, registered=registered)
+    if asked.restarts is not None and asked.restarts >= FLAPPING:
+        return _flapping(asked.restarts)
     if registered:
         return Finding("ok", f"{count(len(states), 'GPU')} registered with the fabric")
     if manager.running:
         return Finding("ok", f"nvidia-fabricmanager runs for {count(manager.switches, 'NVSwitch', 'NVSwitches')}")
+    if asked.active == "activating":
+        return _starting(manager.switches)
     if facts.health.gpus and all(each == GpuHealth(each.index) for each in facts.health.gpus):
         return Finding("skip", "this recording does not tell of a fabric")
     if manager.running is None:
@@ -46,10 +56,40 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     )
 
 
+def _other_version(version: str, driver: str, *, registered: bool) -> Finding:
+    return Finding(
+        "warn" if registered else "fail",
+        f"the installed fabric manager is {version}, the driver {driver}",
+        wanted="fabric manager and driver of exactly the same version",
+        why="it refuses this driver when it is next started" if registered else "it refuses this driver: error 802",
+        hint=f"install nvidia-fabricmanager {driver} and restart it before the engine",
+    )
+
+
+def _flapping(restarts: int) -> Finding:
+    return Finding(
+        "warn",
+        f"systemd has started nvidia-fabricmanager {restarts} times again since boot",
+        wanted=f"fewer than {FLAPPING} restarts",
+        why="each time GPUs leave the fabric: collectives that run then hang or end",
+        hint="`journalctl -u nvidia-fabricmanager` says why it ended; see gpu.sxid",
+    )
+
+
+def _starting(switches: int) -> Finding:
+    return Finding(
+        "warn",
+        f"nvidia-fabricmanager is starting for {count(switches, 'NVSwitch', 'NVSwitches')}",
+        wanted="nvidia-fabricmanager.service active",
+        why="CUDA ends with error 802 until it has set the switches up: a minute on a node that has just started",
+        hint="wait until `systemctl is-active nvidia-fabricmanager` says active, then run doctor again",
+    )
+
+
 CHECK = Check(
     id="fabric.manager",
     asks="Does the fabric manager run, in the driver's version?",
-    source="NVSwitches on the PCI bus; the unit's cgroup; /var/log/fabricmanager.log",
+    source="NVSwitches on the PCI bus; the unit's cgroup and restarts; nv-fabricmanager --version; its log",
     modes=ON_A_NODE,
     run=run,
 )

@@ -74,6 +74,17 @@ class LiveWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class ManagerState:
+    """The fabric manager: its program's version, systemd's word for its unit, and how often systemd started it again
+    since boot; None where the program or systemd did not say.
+    """
+
+    version: str | None = None
+    active: str | None = None
+    restarts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WeightShare:
     """The layout of this node as its checkpoint's headers have it, on the GPU with the least free memory.
 
@@ -97,7 +108,7 @@ class AskedFacts:
     cuda: what starting CUDA met. memory_policy: "" where set_mempolicy is allowed, else why not. sources: each, asked
     for bytes. rate_limit: what the Hub says of it. diagnostics: of dcgmi. allreduce: of nccl-tests. workers: those that
     serve; () where nothing of kboot runs. weights: as they are laid out here. trust: "" where the certificates that the
-    environment names can be read, or it names none; else why not.
+    environment names can be read, or it names none; else why not. manager: where NVSwitches are on the bus.
     """
 
     cuda: CudaFacts | None = None
@@ -109,3 +120,4 @@ class AskedFacts:
     workers: tuple[LiveWorker, ...] | None = None
     weights: WeightShare | None = None
     trust: str | None = None
+    manager: ManagerState | None = None
