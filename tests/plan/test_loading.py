@@ -26,7 +26,7 @@ def test_a_cold_mapped_load_from_lustre_is_warned_of() -> None:
     (text,) = loading_warnings(mounts("lustre"), COLD, layout())
 
     assert "on lustre (10.0.0.1@tcp:/fsx at /mnt/models)" in text
-    assert "28 MiB/s" in text
+    assert "29 MB/s" in text
 
 
 @pytest.mark.parametrize(

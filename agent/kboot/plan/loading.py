@@ -33,5 +33,5 @@ def loading_warnings(mounts: Iterable[Mount], warm: WarmAsk, layout: LayoutAsk) 
         return ()
     return (
         f"the checkpoint is on {mount.fs_type} ({mount.device} at {mount.mount_point}), warm.enabled is false and no "
-        "flag reads ahead: mapped loading was measured at 28 MiB/s so",
+        "flag reads ahead: mapped loading was measured at 29 MB/s so",
     )
