@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kboot.apply.verify import ledger_check, verify_files
+from kboot.apply.verify import ledger_check, threads_for, verify_files
 from kboot.checkpoint import Listing, VerifyMode
 from kboot.events import Event, FileDone, FileTrouble, Notice
 from kboot.host.pagecache import resident_bytes
@@ -284,3 +284,35 @@ def test_the_full_pass_leaves_the_files_in_the_page_cache(copied: Node) -> None:
     copied.verify("full")
 
     assert LISTING.size_bytes == sum(resident_bytes(copied.blob(f.path)) or 0 for f in LISTING.files)
+
+
+@pytest.mark.parametrize(("cpus", "warm", "cold"), [(1, 1, 8), (2, 2, 8), (12, 12, 24), (224, 32, 32)])
+def test_more_files_are_read_at_once_from_the_disk_than_from_memory(
+    cpus: int, warm: int, cold: int, copied: Node
+) -> None:
+    """In memory only CPUs work; on the disk one file waits while another is hashed."""
+    actions = [VerifyFile(f, "full", "test") for f in LISTING.files]
+    quick = [VerifyFile(f, "quick", "test") for f in LISTING.files]
+
+    assert warm == threads_for(actions, LISTING, copied.store, cpus)
+    evict(copied)
+    assert cold == threads_for(actions, LISTING, copied.store, cpus)
+    assert warm == threads_for(quick, LISTING, copied.store, cpus)
+
+
+def test_a_shard_that_is_gone_is_no_reason_to_wait(copied: Node) -> None:
+    """What is not there has no bytes in memory; its own verdict says so."""
+    for file in LISTING.files:
+        copied.blob(file.path).unlink()
+
+    assert 8 == threads_for([VerifyFile(f, "full", "test") for f in LISTING.files], LISTING, copied.store, 2)
+
+
+def evict(node: Node) -> None:
+    for file in LISTING.files:
+        fd = os.open(node.blob(file.path), os.O_RDONLY)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+    if any(resident_bytes(node.blob(f.path)) for f in LISTING.files):
+        pytest.skip("this file system keeps its files in memory")

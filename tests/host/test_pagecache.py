@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kboot.host import pagecache
-from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes, resident_in
+from kboot.host.pagecache import Reading, cold_ranges, must_ask, new_buffer, resident_bytes, resident_in
 
 MIB = 1 << 20
 
@@ -60,6 +60,33 @@ def test_reading_to_the_end_leaves_everything_resident(cold: Path) -> None:
 
     assert cold.stat().st_size == resident_bytes(cold)
     assert cold.read_bytes() == seen
+
+
+@pytest.mark.parametrize(
+    ("window_kib", "asks"),
+    [("128", True), ("1024", False), ("15360", False), (None, False), ("not a number", False)],
+)
+def test_the_kernel_is_asked_ahead_where_a_small_window_meets_a_network(
+    window_kib: str | None, asks: bool, tmp_path: Path
+) -> None:
+    """A device number without a disk, and a read-ahead window that is known to be small: NFS as it comes, FUSE."""
+    if window_kib is not None:
+        (tmp_path / "0:49").mkdir()
+        (tmp_path / "0:49" / "read_ahead_kb").write_text(f"{window_kib}\n")
+
+    assert asks == must_ask(os.makedev(0, 49), tmp_path)
+    assert not must_ask(os.makedev(259, 3), tmp_path)
+
+
+def test_what_is_asked_for_comes_without_being_read(cold: Path) -> None:
+    """Asking ahead brings the pages in, up to where it was asked for."""
+    fd = os.open(cold, os.O_RDONLY)
+    try:
+        assert 2 * MIB <= pagecache._ask_ahead(fd, 0, 2 * MIB)
+    finally:
+        os.close(fd)
+
+    assert 0 < (resident_in(cold, [(0, 2 * MIB)]) or 0)
 
 
 def test_a_stretch_is_read_alone(tmp_path: Path) -> None:

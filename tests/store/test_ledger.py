@@ -115,6 +115,43 @@ def test_a_ledger_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path
     assert ["ledger.unreadable"] == told.names()
 
 
+def test_what_can_be_found_out_again_does_not_wait_for_the_disk(tmp_path: Path) -> None:
+    """Other processes see it at once; the disk has it after settle(), and whatever is durable by itself stays so."""
+    ledger, told = open_ledger(tmp_path)
+    ledger.record([ROW])
+    ledger.record([replace(ROW, how="full")], durable=False)
+
+    assert "full" == open_ledger(tmp_path)[0].rows("a/b")[ROW.name].how
+    assert _NORMAL == waits_for_the_disk(ledger)
+    ledger.settle()
+    assert _FULL == waits_for_the_disk(ledger)
+    ledger.record([ROW], durable=False)
+    ledger.forget("a/b", ROW.name)
+    assert _FULL == waits_for_the_disk(ledger)
+    assert [] == told.names()
+
+
+_NORMAL, _FULL = 1, 2
+
+
+def waits_for_the_disk(ledger: Ledger) -> int:
+    """Return what SQLite was told for the last transaction."""
+    return ledger._run(lambda db: db.execute("PRAGMA synchronous").fetchone()[0])
+
+
+def test_a_ledger_that_cannot_be_settled_is_told_of(tmp_path: Path) -> None:
+    """Nothing is lost before a power cut, so that what was proven counts."""
+    ledger, told = open_ledger(tmp_path)
+    ledger.record([ROW], durable=False)
+    ledger.close()
+    ledger.path.rename(tmp_path / "gone")
+    ledger.path.mkdir()
+
+    ledger.settle()
+
+    assert ["ledger.not_settled"] == told.names()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
 def test_a_user_who_may_only_read_reads() -> None:
     """`kboot status` as an ordinary user sees what root recorded, and cannot change it."""

@@ -195,8 +195,8 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
         case FetchFile():
             return _fetch(_of(phase, FetchFile), tools)
         case VerifyFile():
-            threads = profile.verify.threads or threads_for(tools.cpus)
             actions, may_mend = _of(phase, VerifyFile), bool(tools.sources)
+            threads = profile.verify.threads or threads_for(actions, tools.listing, store, tools.cpus)
             outcomes = verify_files(actions, tools.listing, store, threads, emit, stop, may_mend, tools.pace)
             if not may_mend or stop.is_set():
                 return outcomes

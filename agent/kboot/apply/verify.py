@@ -18,6 +18,7 @@ from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.files import explain_os_error
 from kboot.plan.types import VerifyFile
+from kboot.host.pagecache import resident_in
 from kboot.report.types import Outcome
 from kboot.store import structure
 from kboot.store.hashing import hash_file
@@ -26,6 +27,30 @@ from kboot.store.store import Store
 
 _PROGRESS_EVERY_S = 0.5
 
+_LEAST_THREADS = 8
+_MOST_THREADS = 32
+_MOSTLY = 0.9
+_SAMPLE_BYTES = 16 << 20
+
+
+def threads_for(actions: Sequence[VerifyFile], listing: Listing, store: Store, cpus: int) -> int:
+    """Return how many files are to be read at once on this many CPUs.
+
+    In memory: one for each CPU, more would only take turns. On the disk: more, so that a CPU works while others wait
+    for the disk, and so that the disk is kept busy where the kernel reads only 128 KiB ahead of each.
+    """
+    files = [a.file for a in actions if a.mode == "full"]
+    asked = sum(min(_SAMPLE_BYTES, file.size_bytes) for file in files)
+    warm = sum(_warm_sample(store.blob_path(listing.repo, file.blob_id)) for file in files) >= _MOSTLY * asked
+    return min(_MOST_THREADS, cpus if warm else max(_LEAST_THREADS, 2 * cpus))
+
+
+def _warm_sample(blob: Path) -> int:
+    """Return how much of the first bytes is in memory; asking for all of a checkpoint in small pages takes seconds."""
+    try:
+        return resident_in(blob, [(0, min(_SAMPLE_BYTES, blob.stat().st_size))]) or 0
+    except OSError:  # not there: told when its turn comes
+        return 0
 
 def verify_files(
     actions: Sequence[VerifyFile],
@@ -52,6 +77,7 @@ def verify_files(
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="verify") as pool:
         outcome_of = dict(zip(ordered, pool.map(job.verify, ordered)))
     for path, error in _check_index(job).items():
+    store.ledger.settle()
         for action in (a for a in actions if a.file.path == path and outcome_of[a].status == "done"):
             emit(FileTrouble("verify", path, error.code, error.message, final=True))
             outcome_of[action] = replace(outcome_of[action], status="failed", error=error)

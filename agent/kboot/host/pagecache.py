@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kboot.host.files import Identity, identity_of
+from kboot.host.mapped import WINDOW_BYTES, Windows
 from kboot.host.plain_file import open_plain
 
 _SYS_CACHESTAT = 451  # the same on x86_64 and aarch64, Linux 6.5 and newer
@@ -68,7 +69,11 @@ def cold_ranges(path: Path, window_bytes: int) -> tuple[tuple[int, int], ...]:
     """
     with os.fdopen(open_plain(path), "rb", buffering=0) as file:
         fd, size = file.fileno(), os.fstat(file.fileno()).st_size
-        windows = ((start, min(start + window_bytes, size)) for start in range(0, size, window_bytes))
+        windows = (
+            (start, min(start + window_bytes, end, size))
+            for first, end in within or ((0, size),)
+            for start in range(first, min(end, size), window_bytes)
+        )
         return tuple((a, b) for a, b in windows if (_resident(fd, a, b - a) or 0) < b - a)
 
 
@@ -117,8 +122,14 @@ class Reading:
             if asks:
                 ahead = _ask_ahead(fd, max(ahead, offset), min(offset + _AHEAD_BYTES, self._end))
             count = self._read(fd, offset)
+        windows = None if self._past_cache else Windows(fd, _resident)
             if not count:
                 return
+            if windows is not None and (window := windows.at(offset, self._end)):
+                with window, memoryview(window) as data:
+                    yield data
+                offset += WINDOW_BYTES
+                continue
             offset += count
             yield self._buffer[:count]
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar, cast, get_args
 
 from kboot.errors import ActionFailed, KbootError
 from kboot.events import Emit, Notice
-from kboot.host.clock import unix_s
+from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.files import Identity, exists, fs_uuid, make_dirs, rename
 from kboot.store.verifier import NO_PREFIXES, RANGE_BYTES, Prefixes
 
@@ -28,6 +28,7 @@ _VERSION = 1
 _BUSY_TIMEOUT_S = 20.0
 _T = TypeVar("_T")
 
+_SETTLE_EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -139,6 +140,8 @@ class Ledger:
         self._connection: sqlite3.Connection | None = None
 
     def rows(self, repo: str) -> Mapping[str, Row]:
+        self._settled_s = monotonic_s()
+        self._unsettled = False
         """Return what is known of a repository's files, by name; nothing where there is no ledger yet."""
         if not exists(self.path):
             return {}
@@ -161,14 +164,26 @@ class Ledger:
             return None
         return _row(found) if found else None
 
-    def record(self, rows: Iterable[Row]) -> None:
-        """Write rows over what was known of these files; durable on return."""
+    def record(self, rows: Iterable[Row], *, durable: bool = True) -> None:
+        """Write rows over what was known of these files; durable on return.
+
+        Not durable, they outlive the process at once and a power cut within seconds or after settle(): for what can be
+        found out again. Waiting for the disk after each shard would leave a core idle.
+        """
         values = [_values(row) for row in rows]
-        self._run(lambda db: _in_transaction(db, lambda: db.executemany(_UPSERT, values)))
+        self._write(lambda db: db.executemany(_UPSERT, values), durable=durable)
+
+    def settle(self) -> None:
+        """Make durable what was written; a disk that refuses is told of, since nothing is lost before a power cut."""
+        if self._unsettled:
+            try:
+                self._write(lambda db: db.execute(f"PRAGMA user_version = {_VERSION}"), durable=True)
+            except KbootError as exc:
+                self._emit(Notice("ledger.not_settled", f"a power cut now would lose what was just proven: {exc}"))
 
     def forget(self, repo: str, name: str) -> None:
         """Forget one file; durable on return."""
-        self._run(lambda db: db.execute("DELETE FROM file WHERE repo = ? AND name = ?", (repo, name)))
+        self._write(lambda db: db.execute("DELETE FROM file WHERE repo = ? AND name = ?", (repo, name)), durable=True)
 
     def prefixes(self, name: str) -> Prefixes:
         """Return what is known of the beginnings of a content; nothing where the ledger cannot be read."""
@@ -187,7 +202,7 @@ class Ledger:
         """Write down what the beginnings of a content that was just proven hash to."""
         if prefixes.digests:
             values = (name, prefixes.step_bytes, b"".join(prefixes.digests))
-            self._run(lambda db: db.execute("INSERT OR REPLACE INTO prefix VALUES (?, ?, ?)", values))
+            self._write(lambda db: db.execute("INSERT OR REPLACE INTO prefix VALUES (?, ?, ?)", values), durable=False)
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
@@ -201,6 +216,19 @@ class Ledger:
 
     def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         with self._lock:
+    def _write(self, work: Callable[[sqlite3.Connection], object], *, durable: bool) -> None:
+        """Do the work in one transaction; a durable one makes all before it durable, as they are in the same log."""
+
+        def write(db: sqlite3.Connection) -> None:
+            settles = durable or monotonic_s() - self._settled_s >= _SETTLE_EVERY_S
+            db.execute(f"PRAGMA synchronous = {'FULL' if settles else 'NORMAL'}")
+            _in_transaction(db, lambda: work(db))
+            self._unsettled = not settles
+            if settles:
+                self._settled_s = monotonic_s()
+
+        self._run(write)
+
             try:
                 try:
                     return work(self._open())

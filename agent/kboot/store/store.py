@@ -203,9 +203,9 @@ class Store:
         self.ledger.keep_prefixes(file.blob_id, prefixes)
 
     def record_hashed(self, listing: Listing, file: RemoteFile, hashed: Hashed) -> None:
-        """Write down that every byte of a blob was read from this disk and is right."""
-        blob = self.blob_path(listing.repo, file.blob_id)
-        self.record(listing, file, self.mark_of(blob, hashed.identity), "full", "this disk")
+        """Write down that every byte of a blob was read from this disk and is right; durable after ledger.settle()."""
+        mark = self.mark_of(self.blob_path(listing.repo, file.blob_id), hashed.identity)
+        self.ledger.record([_row(listing, file, file.blob_id, mark, "full", "this disk")], durable=False)
         if not self.ledger.prefixes(file.blob_id).digests:
             self.ledger.keep_prefixes(file.blob_id, hashed.prefixes)
 
