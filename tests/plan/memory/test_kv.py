@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from kboot.demo import giant
 from kboot.plan.memory.kv import KvNeed, kv_needs, kv_room, why_unknown
 from kboot.plan.memory.ranks import degrees_of
-from kboot.plan.memory.shape import Gqa, Kda, Mla, ModelShape, Unknown, read_shape
+from kboot.plan.memory.shape import Compressed, Gqa, Kda, Mla, ModelShape, Unknown, read_shape
 from kboot.profile.types import LayoutAsk, ParallelAsk
 
 GIB = 2**30
@@ -90,10 +92,49 @@ def test_shapes_are_read_from_configurations() -> None:
     kinds = {**llama, "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 64}
     assert (Gqa(8, 128), Gqa(8, 128, 64)) == read_shape(kinds).attention
     assert why_unknown(read_shape({**deepseek, "compress_ratios": [4]})) is not None
+    assert why_unknown(read_shape({**V4, "kv_source_layer_ids": [2, 8]})) is not None
+    assert why_unknown(read_shape({**V4, "compress_ratios": [0, 0, 16]})) is not None
     hybrid = read_shape({**llama, "layer_types": ["linear_attention", "full_attention"]})
     assert [Unknown, Gqa] == [type(a) for a in hybrid.attention]
     assert "config.json is not known" == why_unknown(ModelShape())
     assert why_unknown(KIMI) is None
+
+
+V4 = {
+    "num_hidden_layers": 43,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 1,
+    "head_dim": 512,
+    "qk_rope_head_dim": 64,
+    "index_head_dim": 128,
+    "sliding_window": 128,
+    "max_position_embeddings": 1048576,
+    "compress_ratios": [0, 0, *[4, 128] * 20, 4, 0],
+}
+"""DeepSeek-V4-Flash: 2 layers with a window alone, 21 over 4 tokens, 20 over 128; the last number is of a layer for
+speculation."""
+
+
+def test_deepseek_v4_keeps_a_vector_for_4_and_for_128_tokens() -> None:
+    """584 bytes a vector, 132 of the indexer's keys, and states in float32: as vLLM's cache specifications add up."""
+    shape = read_shape(V4)
+    window, states_4, states_128 = 128 * 584, 8 * 8192 + 8 * 2048, 128 * 4096
+
+    assert {0: 2, 4: 21, 128: 20} == Counter(a.ratio for a in shape.attention if isinstance(a, Compressed))
+    assert 21 * (584 + 132) // 4 + 20 * 5 == need(shape, tensor=8)[0].token_bytes
+    assert 43 * window + 21 * states_4 + 20 * states_128 == need(shape, tensor=8)[0].sequence_bytes
+    assert 21 * (1024 + 132) // 4 + 20 * 8 == need(shape, args=("--kv-cache-dtype", "bfloat16"))[0].token_bytes
+    assert "21 layers latent 512 for each 4 tokens with an indexer" in kv_room([GIB], need(shape), shape).why
+
+
+def test_transformers_names_the_same_layers_by_kind() -> None:
+    """Rates by kind of layer instead of a number for each."""
+    kinds = ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"]
+    rates = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+    named = {**{k: v for k, v in V4.items() if k != "compress_ratios"}, "layer_types": kinds, "compress_rates": rates}
+
+    listed = read_shape({**V4, "num_hidden_layers": 3, "compress_ratios": [0, 4, 128]})
+    assert listed.attention == read_shape({**named, "num_hidden_layers": 3}).attention
 
 
 def test_float32_checkpoints_are_computed_in_bfloat16() -> None:

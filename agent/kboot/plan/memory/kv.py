@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kboot.plan.memory.ranks import Degrees, flag_value, pipeline_layers
-from kboot.plan.memory.shape import Attention, Gqa, Kda, Mla, ModelShape, Unknown
+from kboot.plan.memory.shape import Attention, Compressed, Gqa, Kda, Mla, ModelShape, Unknown
 
 _ENDLESS = 1 << 62  # a stage that keeps states only limits no length
+_SCALE_OF = 64  # numbers of a compressed vector that share an FP8 scale of one byte
+_OVERLAP_RATIO = 4  # layers that compress over so few tokens keep two blocks of states (vLLM's coff)
 _STATE_BYTES = 4  # vLLM keeps KDA's recurrent state in float32 (kda_state_dtype in mamba_utils.py)
 
 
@@ -51,15 +53,17 @@ def why_unknown(shape: ModelShape) -> str | None:
 
 def kv_needs(shape: ModelShape, degrees: Degrees, args: Sequence[str] = ()) -> tuple[KvNeed, ...]:
     """Return what a rank of each stage keeps. args: of the layout, for the cache's dtype and context parallelism."""
-    width = 1 if (flag_value(args, "--kv-cache-dtype") or "").startswith("fp8") else 2
+    dtype = flag_value(args, "--kv-cache-dtype") or ""
+    width = 1 if dtype.startswith("fp8") else 2
+    wide = dtype in ("bfloat16", "float16")  # a compressed vector is FP8 unless it is asked for otherwise
     asked = flag_value(args, "--decode-context-parallel-size", "-dcp") or "1"
     context = max(1, int(asked)) if asked.isdigit() else 1
     needs, at = [], 0
     for count in pipeline_layers(len(shape.attention), degrees.stages):
         layers = shape.attention[at : at + count]
         at += count
-        token = sum(_token_bytes(a, degrees.tensor, width, context) for a in layers)
-        needs.append(KvNeed(token, sum(_sequence_bytes(a, degrees.tensor, width) for a in layers)))
+        token = sum(_token_bytes(a, degrees.tensor, width, context, wide) for a in layers)
+        needs.append(KvNeed(token, sum(_sequence_bytes(a, degrees.tensor, width, wide) for a in layers)))
     return tuple(needs)
 
 
@@ -97,23 +101,44 @@ def _asked_tokens(args: Sequence[str]) -> int | None:
         return None
 
 
-def _token_bytes(attention: Attention, tensor: int, width: int, context: int) -> int:
+def _token_bytes(attention: Attention, tensor: int, width: int, context: int, wide: bool) -> int:
     match attention:
         case Mla():  # each tensor rank keeps the whole latent; decode context parallelism divides tokens
             return -(-(attention.latent * width + attention.index_bytes) // context)
         case Gqa(window=None):
             return 2 * -(-attention.kv_heads // tensor) * attention.head_dim * width
+        case Compressed(ratio=ratio) if ratio:
+            # FP8 keys of the indexer with one F32 scale for each block of 128; each tensor rank keeps all
+            index = attention.index + 4 * -(-attention.index // 128)
+            return -(-(_vector_bytes(attention, wide) + index) // ratio)
         case _:
             return 0
 
 
-def _sequence_bytes(attention: Attention, tensor: int, width: int) -> int:
+def _vector_bytes(attention: Compressed, wide: bool) -> int:
+    """Return what one vector takes: 584 bytes of DeepSeek V4's 512 numbers (fp8_ds_mla in vLLM's attention.py)."""
+    if wide:
+        return 2 * attention.width
+    plain = attention.width - attention.rope
+    return plain + 2 * attention.rope + plain // _SCALE_OF + 1
+
+
+def _compressor_bytes(attention: Compressed, width: int) -> int:
+    """Return the states of tokens that are not compressed yet: keys and scores in float32 (compressor.py of vLLM)."""
+    blocks = 2 if attention.ratio == _OVERLAP_RATIO else 1
+    return blocks * attention.ratio * 2 * blocks * width * _STATE_BYTES
+
+
+def _sequence_bytes(attention: Attention, tensor: int, width: int, wide: bool) -> int:
     match attention:
         case Kda():
             inner = -(-attention.heads // tensor) * attention.head_dim
             return inner * attention.head_dim * _STATE_BYTES + (attention.kernel - 1) * 3 * inner * 2
         case Gqa(window=int(window)):
             return window * 2 * -(-attention.kv_heads // tensor) * attention.head_dim * width
+        case Compressed():
+            states = _compressor_bytes(attention, attention.width) + _compressor_bytes(attention, attention.index)
+            return attention.window * _vector_bytes(attention, wide) + states
         case _:
             return 0
 
@@ -131,6 +156,11 @@ def _words(shape: ModelShape) -> str:
                 name = f"{attention.kv_heads} KV heads of {attention.head_dim} in a window of {attention.window}"
             case Kda():
                 name = f"KDA state {attention.heads} x {attention.head_dim} x {attention.head_dim}"
+            case Compressed(ratio=0):
+                name = f"latent {attention.width} in a window of {attention.window}"
+            case Compressed():
+                name = f"latent {attention.width} for each {attention.ratio} tokens"
+                name += " with an indexer" if attention.index else ""
             case Unknown():
                 name = "unknown"
         counts[name] = counts.get(name, 0) + 1

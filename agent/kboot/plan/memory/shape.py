@@ -36,13 +36,32 @@ class Kda:
 
 
 @dataclass(frozen=True, slots=True)
+class Compressed:
+    """DeepSeek V4's: one vector for each `ratio` tokens, and the last `window` tokens one by one; ratio 0: those alone.
+
+    The vector is the same for all heads: width numbers, the last rope of them in bf16. index: width of the indexer's
+    keys in layers that have one; 0 in others.
+    """
+
+    ratio: int
+    heads: int
+    width: int
+    rope: int
+    window: int
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """Attention whose cache this version cannot compute."""
 
     why: str
 
 
-Attention = Mla | Gqa | Kda | Unknown
+Attention = Mla | Gqa | Kda | Compressed | Unknown
+
+_SPARSE_RATIO = 4  # layers of this ratio have an indexer, and overlapping blocks
+_COMPRESSED_KINDS = ("compressed_sparse_attention", "heavily_compressed_attention", "sliding_attention")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +111,8 @@ def _quantization(found: object) -> str:
 
 
 def _attention(text: Mapping[str, Any], layers: int) -> tuple[Attention, ...]:
-    if "compress_ratios" in text or "compress_ratio" in text:
-        return (Unknown("its compressed attention keeps a cache that this version cannot compute"),) * layers
+    if (ratios := _ratios(text, layers)) is not None:
+        return tuple(_compressed(ratio, text) for ratio in ratios)
     full = _full_attention(text)
     linear = text.get("linear_attn_config")
     if isinstance(linear, dict):
@@ -107,6 +126,33 @@ def _attention(text: Mapping[str, Any], layers: int) -> tuple[Attention, ...]:
     if window and isinstance(full, Gqa) and text.get("use_sliding_window", True):
         full = Gqa(full.kv_heads, full.head_dim, window)
     return (full,) * layers
+
+
+def _ratios(text: Mapping[str, Any], layers: int) -> tuple[int, ...] | None:
+    """Return over how many tokens each layer compresses, -1 where that is not known; None for other models.
+
+    DeepSeek lists a number a layer (and may list more than there are layers), transformers names kinds of layers.
+    """
+    rates, kinds = text.get("compress_rates"), text.get("layer_types")
+    if isinstance(rates, dict) and isinstance(kinds, list):
+        of_kind = {kind: rates.get(kind, 0 if kind == "sliding_attention" else -1) for kind in _COMPRESSED_KINDS}
+        listed: object = [of_kind.get(str(kind), -1) for kind in kinds]
+    elif "compress_ratios" in text or "compress_ratio" in text:
+        listed = text.get("compress_ratios")
+    else:
+        return None
+    if not isinstance(listed, list) or len(listed) < layers or "kv_source_layer_ids" in text:
+        return (-1,) * layers  # layers that share another's cache are V4.1's
+    return tuple(ratio if isinstance(ratio, int) else -1 for ratio in listed[:layers])
+
+
+def _compressed(ratio: int, text: Mapping[str, Any]) -> Attention:
+    heads, width = _whole(text, "num_attention_heads"), _whole(text, "head_dim")
+    rope, window = _whole(text, "qk_rope_head_dim"), _whole(text, "sliding_window", "window_size")
+    if ratio not in (0, 1, _SPARSE_RATIO, 128) or not (heads and width and rope and window):
+        return Unknown("its compressed attention keeps a cache that this version cannot compute")
+    index = (_whole(text, "index_head_dim") or 0) if ratio == _SPARSE_RATIO else 0
+    return Compressed(ratio if ratio > 1 else 0, heads, width, rope, window, index)
 
 
 def _full_attention(text: Mapping[str, Any]) -> Attention:
