@@ -17,8 +17,8 @@ from kboot.errors import ActionFailed, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.files import explain_os_error
-from kboot.plan.types import VerifyFile
 from kboot.host.pagecache import resident_in
+from kboot.plan.types import VerifyFile
 from kboot.report.types import Outcome
 from kboot.store import structure
 from kboot.store.hashing import hash_file
@@ -26,7 +26,6 @@ from kboot.store.selection import LIMIT_INDEX_BYTES, find_index
 from kboot.store.store import Store
 
 _PROGRESS_EVERY_S = 0.5
-
 _LEAST_THREADS = 8
 _MOST_THREADS = 32
 _MOSTLY = 0.9
@@ -52,6 +51,7 @@ def _warm_sample(blob: Path) -> int:
     except OSError:  # not there: told when its turn comes
         return 0
 
+
 def verify_files(
     actions: Sequence[VerifyFile],
     listing: Listing,
@@ -76,8 +76,8 @@ def verify_files(
         threads = 1
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="verify") as pool:
         outcome_of = dict(zip(ordered, pool.map(job.verify, ordered)))
-    for path, error in _check_index(job).items():
     store.ledger.settle()
+    for path, error in _check_index(job).items():
         for action in (a for a in actions if a.file.path == path and outcome_of[a].status == "done"):
             emit(FileTrouble("verify", path, error.code, error.message, final=True))
             outcome_of[action] = replace(outcome_of[action], status="failed", error=error)

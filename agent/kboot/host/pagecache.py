@@ -69,11 +69,7 @@ def cold_ranges(path: Path, window_bytes: int) -> tuple[tuple[int, int], ...]:
     """
     with os.fdopen(open_plain(path), "rb", buffering=0) as file:
         fd, size = file.fileno(), os.fstat(file.fileno()).st_size
-        windows = (
-            (start, min(start + window_bytes, end, size))
-            for first, end in within or ((0, size),)
-            for start in range(first, min(end, size), window_bytes)
-        )
+        windows = ((start, min(start + window_bytes, size)) for start in range(0, size, window_bytes))
         return tuple((a, b) for a, b in windows if (_resident(fd, a, b - a) or 0) < b - a)
 
 
@@ -115,21 +111,24 @@ class Reading:
         return identity_of(os.fstat(self._file.fileno()))
 
     def __iter__(self) -> Iterator[memoryview]:
-        """Yield the bytes in order, each time in the same buffer; ends early where the file does."""
+        """Yield the bytes in order, valid until the next are asked for; ends early where the file does.
+
+        What is in memory already is not copied into the buffer where it can be mapped.
+        """
         fd, offset, ahead = self._file.fileno(), self._start, self._start
+        windows = None if self._past_cache else Windows(fd, _resident)
         asks = not self._past_cache and must_ask(os.fstat(fd).st_dev) and not self._is_warm()
         while offset < self._end:
-            if asks:
-                ahead = _ask_ahead(fd, max(ahead, offset), min(offset + _AHEAD_BYTES, self._end))
-            count = self._read(fd, offset)
-        windows = None if self._past_cache else Windows(fd, _resident)
-            if not count:
-                return
             if windows is not None and (window := windows.at(offset, self._end)):
                 with window, memoryview(window) as data:
                     yield data
                 offset += WINDOW_BYTES
                 continue
+            if asks:
+                ahead = _ask_ahead(fd, max(ahead, offset), min(offset + _AHEAD_BYTES, self._end))
+            count = self._read(fd, offset)
+            if not count:
+                return
             offset += count
             yield self._buffer[:count]
 

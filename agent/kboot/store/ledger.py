@@ -26,9 +26,9 @@ How = Literal[
 _APPLICATION = 0x6B626F74  # "kbot", in the database's header
 _VERSION = 1
 _BUSY_TIMEOUT_S = 20.0
+_SETTLE_EVERY_S = 5.0
 _T = TypeVar("_T")
 
-_SETTLE_EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -138,10 +138,10 @@ class Ledger:
         self._emit = emit
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-
-    def rows(self, repo: str) -> Mapping[str, Row]:
         self._settled_s = monotonic_s()
         self._unsettled = False
+
+    def rows(self, repo: str) -> Mapping[str, Row]:
         """Return what is known of a repository's files, by name; nothing where there is no ledger yet."""
         if not exists(self.path):
             return {}
@@ -214,8 +214,6 @@ class Ledger:
             connection, self._connection = self._connection, None
             connection.close()
 
-    def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        with self._lock:
     def _write(self, work: Callable[[sqlite3.Connection], object], *, durable: bool) -> None:
         """Do the work in one transaction; a durable one makes all before it durable, as they are in the same log."""
 
@@ -229,6 +227,8 @@ class Ledger:
 
         self._run(write)
 
+    def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        with self._lock:
             try:
                 try:
                     return work(self._open())
