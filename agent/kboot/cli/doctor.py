@@ -154,8 +154,8 @@ def _keep(node: Node, boot_id: str, report: DoctorReport) -> None:
     from kboot.errors import KbootError
     from kboot.report.examinations import keep_examination
 
-    if node.host.live and node.paths.state.is_dir():
-        with suppress(KbootError):
+    with suppress(KbootError, OSError):
+        if node.host.live and node.paths.state.is_dir():
             keep_examination(node.paths, boot_id, to_json(report))
 
 

@@ -76,7 +76,7 @@ def find_examination(paths: Paths, asked: str, boot_id: str) -> Examination:
         earlier = [name for name in names if _boot_of(name) != boot_id]
         place = int(asked[1:])
         chosen = folder / earlier[place - 1] if 0 < place <= len(earlier) else None
-    elif Path(asked).is_file():
+    elif "/" in asked or asked.endswith(".json"):
         chosen = Path(asked)
     else:
         fits = [name for name in names if len(asked) >= 4 and _boot_of(name).startswith(asked)]
