@@ -64,6 +64,7 @@ class LocalFile:
     resident_bytes: how much of it is in the page cache; None when not measured.
     why: the reason for the state where it is not obvious ("ctime changed since 2026-11-30").
     reserved_bytes: disk blocks that its partial has already, written or not.
+    loaded: [start, end) stretches that this node's ranks load, and that resident_bytes is about; empty = all of it.
     """
 
     file: RemoteFile
@@ -73,6 +74,12 @@ class LocalFile:
     resident_bytes: int | None = None
     why: str = ""
     reserved_bytes: int = 0
+    loaded: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def loaded_bytes(self) -> int:
+        """How much of it this node's ranks load."""
+        return sum(end - start for start, end in self.loaded) or self.file.size_bytes
 
 
 @dataclass(frozen=True, slots=True)

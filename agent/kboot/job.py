@@ -18,6 +18,7 @@ from kboot.apply.license import status as license_status
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Tools
 from kboot.apply.serve import missing_program, require_program
+from kboot.apply.warm_local import with_local_share
 from kboot.apply.weights import model_for
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines import engine as engine_named
@@ -126,6 +127,8 @@ def prepare(
     layout, passed_over = first_that_fits(facts, layouts, checkpoint, classes, model)
     facts = _with_engine(facts, layout, host)
     group = _group(facts, profile.fleet, layout, options, host, emit, stop)
+    if layout.nodes > 1 and profile.warm.enabled:
+        checkpoint = with_local_share(checkpoint, store, layout, group.rank, model, emit)
     engine = engine_named(layout.engine)
     facts = with_scan(facts, host, paths, engine.cache_key(facts, profile, layout, checkpoint.listing.commit).name)
     ask = PlanAsk(

@@ -9,7 +9,7 @@ import pytest
 
 from kboot.apply.warm import slow_faults, warm_files
 from kboot.events import Event, FileDone, Notice
-from kboot.host.pagecache import resident_bytes
+from kboot.host.pagecache import resident_bytes, resident_in
 from kboot.plan.types import WarmFile
 from kboot.report.types import Outcome
 from kboot.store.store import Store
@@ -71,6 +71,19 @@ def test_cold_files_are_read_and_measured(cold: Node) -> None:
     assert all(is_warm(int(o.after.split()[0]), size) for o, size in zip(outcomes, sizes))
     assert sizes == [o.size_bytes for o in outcomes]
     assert 3 == len([e for e in cold.told if isinstance(e, FileDone)])
+
+
+def test_only_what_this_nodes_ranks_load_is_read(cold: Node) -> None:
+    """Four of sixteen MiB, in two stretches; before and after are about those."""
+    ranges = ((0, 2 * MIB), (8 * MIB, 10 * MIB))
+    action = WarmFile(LISTING.files[0], 0, "test", ranges)
+    (outcome,) = warm_files([action], LISTING, cold.store, 1 << 40, cold.told.append, cold.stop)
+
+    assert (4 * MIB, f"0 of {4 * MIB} bytes in the page cache") == (outcome.size_bytes, outcome.before)
+    assert is_warm(resident_in(cold.blobs()[0], ranges) or 0, 4 * MIB)
+    assert [0, 0] == cold.resident()[1:]
+    (again,) = warm_files([action], LISTING, cold.store, 1 << 40, cold.told.append, cold.stop)
+    assert again.size_bytes < MIB, "what is there is not read again"
 
 
 def test_warm_files_are_not_read_again(cold: Node) -> None:

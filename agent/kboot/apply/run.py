@@ -160,7 +160,7 @@ def bytes_of(phase: Phase) -> int:
             case VerifyFile(mode="full"):
                 total += action.file.size_bytes
             case WarmFile():
-                total += action.file.size_bytes - action.resident_bytes
+                total += action.size_bytes - action.resident_bytes
             case _:
                 pass
     return total

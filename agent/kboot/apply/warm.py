@@ -92,19 +92,21 @@ class _Job:
             return skipped("warm", action, "memory does not hold more: a file read before it did not stay")
         if self._left_bytes <= 0:
             return skipped("warm", action, "the memory for warming is used up")
-        return carry_out("warm", action, lambda: self._warm(action.file))
+        return carry_out("warm", action, lambda: self._warm(action))
 
-    def _warm(self, file: RemoteFile) -> Effect:
+    def _warm(self, action: WarmFile) -> Effect:
+        file, loaded = action.file, action.ranges
         blob = self._store.blob_path(self._repo, file.blob_id)
         started_s = monotonic_s()
         with explained(f"warm {file.path}", blob):
-            before = resident_bytes(blob)
-            ranges = self._claim(cold_ranges(blob, _WINDOW_BYTES))
+            before = resident_in(blob, loaded) if loaded else resident_bytes(blob)
+            ranges = self._claim(cold_ranges(blob, _WINDOW_BYTES, loaded))
             read = self._read(blob, file, ranges)
-            after = resident_bytes(blob)
+            after = resident_in(blob, loaded) if loaded else resident_bytes(blob)
             self._judge(file, ranges, read, resident_in(blob, ranges))
-        self._emit(FileDone("warm", file.path, file.size_bytes, monotonic_s() - started_s, "this disk", before or 0))
-        said = _say(before, file), _say(after, file)
+        size = action.size_bytes
+        self._emit(FileDone("warm", file.path, size, monotonic_s() - started_s, "this disk", before or 0))
+        said = _say(before, size), _say(after, size)
         return Effect("done" if read else "unchanged", *said, size_bytes=read, source="this disk")
 
     def try_faults(self, left: Sequence[RemoteFile], read_rate: float) -> None:
@@ -169,5 +171,5 @@ def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return joined
 
 
-def _say(resident: int | None, file: RemoteFile) -> str:
-    return "not measured" if resident is None else f"{resident} of {file.size_bytes} bytes in the page cache"
+def _say(resident: int | None, size_bytes: int) -> str:
+    return "not measured" if resident is None else f"{resident} of {size_bytes} bytes in the page cache"

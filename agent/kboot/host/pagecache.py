@@ -59,17 +59,22 @@ def resident_in(path: Path, ranges: Sequence[tuple[int, int]]) -> int | None:
     return sum(known) if len(known) == len(found) else None
 
 
-def cold_ranges(path: Path, window_bytes: int) -> tuple[tuple[int, int], ...]:
+def cold_ranges(path: Path, window_bytes: int, within: Sequence[tuple[int, int]] = ()) -> tuple[tuple[int, int], ...]:
     """Return the [start, end) stretches, in whole windows, that are not fully in the page cache.
 
-    Where residency cannot be measured, everything is cold.
+    within: stretches to look at, each from a page's start; empty = the whole file. Where residency cannot be measured,
+    everything is cold.
 
     Raises:
         OSError: there is no such file.
     """
     with os.fdopen(open_plain(path), "rb", buffering=0) as file:
         fd, size = file.fileno(), os.fstat(file.fileno()).st_size
-        windows = ((start, min(start + window_bytes, size)) for start in range(0, size, window_bytes))
+        windows = (
+            (start, min(start + window_bytes, end, size))
+            for first, end in within or ((0, size),)
+            for start in range(first, min(end, size), window_bytes)
+        )
         return tuple((a, b) for a, b in windows if (_resident(fd, a, b - a) or 0) < b - a)
 
 

@@ -61,16 +61,17 @@ def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) ->
     budget = warm_budget_bytes(ask, memory) - sum(f.resident_bytes or 0 for f in checkpoint.files)
     actions: list[WarmFile] = []
     for local in checkpoint.files:
-        cold = local.file.size_bytes - (local.resident_bytes or 0)
+        cold = local.loaded_bytes - (local.resident_bytes or 0)
         if local.state not in ("verified", "present") or local.resident_bytes is None:
             continue
-        if cold <= _may_lack(local.file.size_bytes):
+        if cold <= _may_lack(local.loaded_bytes):
             continue
         if cold > budget:
             return tuple(actions), f"memory for warming ends at {local.file.path}"
         budget -= cold
         why = "part of it is not in the page cache" if local.resident_bytes else "not in the page cache"
-        actions.append(WarmFile(local.file, local.resident_bytes, why))
+        why += ", and this node's ranks load that" if local.loaded else ""
+        actions.append(WarmFile(local.file, local.resident_bytes, why, local.loaded))
     return tuple(actions), "" if actions else "every file on disk is in the page cache"
 
 

@@ -41,11 +41,20 @@ class VerifyFile:
 
 @dataclass(frozen=True, slots=True)
 class WarmFile:
-    """Read the part of one file that is not in the page cache."""
+    """Read the part of one file that is not in the page cache.
+
+    ranges: [start, end) stretches that this node's ranks load, and that resident_bytes is about; empty = all of it.
+    """
 
     file: RemoteFile
     resident_bytes: int
     reason: str
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how much of it has to be in the page cache."""
+        return sum(end - start for start, end in self.ranges) or self.file.size_bytes
 
 
 @dataclass(frozen=True, slots=True)

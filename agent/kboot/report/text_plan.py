@@ -44,7 +44,7 @@ def left_bytes(action: Action) -> int:
         case FetchFile():
             return max(0, action.file.size_bytes - action.have_bytes)
         case WarmFile():
-            return max(0, action.file.size_bytes - action.resident_bytes)
+            return max(0, action.size_bytes - action.resident_bytes)
         case VerifyFile():
             return action.file.size_bytes if action.mode == "full" else 0
         case _:

@@ -84,6 +84,18 @@ _ENTRY = re.compile(
 _Entry = tuple[bytes, bytes, bytes]
 
 
+def entries_of(header: bytes) -> Sequence[_Entry]:
+    """Return name, dtype with shape, and offsets of every tensor of a header, as its text has them.
+
+    Raises:
+        HeaderNotValid: it is no such header.
+    """
+    entries: Sequence[_Entry] = _ENTRY.findall(header)
+    if not entries or len(entries) != header.count(b'"data_offsets"'):
+        return _parsed(header)
+    return entries
+
+
 @dataclass(slots=True)
 class Gatherer:
     """Collects tensors from one header after the other; a layer's experts may lie in several files.
@@ -102,9 +114,7 @@ class Gatherer:
         Raises:
             HeaderNotValid: it is no such header, or its tensors do not sum to the data.
         """
-        entries: Sequence[_Entry] = _ENTRY.findall(header)
-        if not entries or len(entries) != header.count(b'"data_offsets"'):
-            entries = _parsed(header)
+        entries = entries_of(header)
         found, here = self._found, 0
         for name, kind, offsets in entries:
             head, mark, tail = name.partition(b".experts.")
