@@ -114,6 +114,20 @@ def test_a_rate_limit_holds_everybody_and_is_no_failed_try(at: At) -> None:
     assert MIRROR.name not in at.desk._paused_until_s
 
 
+def test_a_rate_limit_is_told_and_what_others_were_told_holds(at: At) -> None:
+    """What this node heard itself is told; what it heard of others it heeds, and does not pass on without end."""
+    limit = RateLimited("rate-limited", "429", retry_after_s=30.0)
+    at.desk.trouble(at.claim, HUB, limit, progress=False)
+    at.desk.pause(MIRROR.name, 40.0)
+    at.desk.pause("not asked here", 40.0)
+    at.desk.pause(HUB.name, 1e9)
+    at.stop.set()
+
+    assert [HUB.name] == list(at.desk.paused())
+    assert 0 < at.desk.paused()[HUB.name] <= 31
+    assert not at.desk.wait(MIRROR), "told to stop while it waits"
+
+
 def test_a_rate_limit_without_end_is_given_up(at: At) -> None:
     """More than ten minutes of waiting in all, and the next source is asked."""
     at.desk.trouble(at.claim, HUB, RateLimited("rate-limited", "429", retry_after_s=3600.0), progress=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from booting import Node, profile
 from fakes.checkpoints import framed
 from fakes.fleet import bytes_asked
 from fakes.hub import COMMIT, REPO, FakeHub
+from fakes.peer import own_address
 from kboot.apply.joining import Peering
 from kboot.apply.peering import bind_address, serves
 from kboot.boot import boot
@@ -38,11 +38,6 @@ def shard(seed: int) -> bytes:
 FILES = {f"model-{n}.safetensors": shard(n) for n in range(3)} | {"config.json": b"{}"}
 
 
-def address(number: int) -> str:
-    """Return a loopback address that no other process of these tests uses."""
-    return f"127.{100 + os.getpid() // 250 % 100}.{1 + os.getpid() % 250}.{number}"
-
-
 @dataclass
 class Boot:
     """A node of a fleet of `count`, and the boot of its bytes in a thread."""
@@ -63,8 +58,8 @@ class Boot:
 
     @property
     def asked(self) -> Profile:
-        peers = tuple(address(number) for number in range(1, self.count + 1))
-        fleet = FleetAsk(discovery="static", peers=peers, bind=address(self.number), key_file=str(self.key))
+        peers = tuple(own_address(number) for number in range(1, self.count + 1))
+        fleet = FleetAsk(discovery="static", peers=peers, bind=own_address(self.number), key_file=str(self.key))
         return profile(checkpoint=CheckpointAsk(repo=REPO, revision=COMMIT), fleet=fleet)
 
     def run(self) -> BootReport:
@@ -114,14 +109,14 @@ def test_a_second_boot_of_a_process_is_the_same_member(tmp_path: Path) -> None:
         assert member is not None
         assert member is peering.join(one.asked, one.node.host, one.node.seen.append)
         assert None is peering.join(replace(one.asked, fleet=FleetAsk()), one.node.host, one.node.seen.append)
-        server = RangeServer(address(1), 7417, lambda _: Reply(200))  # it is free again
+        server = RangeServer(own_address(1), 7417, lambda _: Reply(200))  # it is free again
         server.close()
 
 
 def test_a_port_that_is_taken_keeps_no_node_from_its_work(tmp_path: Path) -> None:
     """As where the daemon has it, and somebody fetches by hand: it is said."""
     with FakeHub(FILES) as hub:
-        taken = RangeServer(address(1), 7417, lambda _: Reply(200))
+        taken = RangeServer(own_address(1), 7417, lambda _: Reply(200))
         one = Boot(tmp_path / "n1", hub, 1, 1)
         status = one.run().status
         taken.close()

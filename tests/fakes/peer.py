@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,12 @@ from kboot.apply.peer_server import PeerServer
 from kboot.sources.fleet_auth import FleetKey
 from kboot.sources.peers import Peer
 from kboot.store.store import Store
+
+
+def own_address(number: int) -> str:
+    """Return a loopback address that no other process of these tests uses, so that any port on it is free."""
+    return f"127.{100 + os.getpid() // 250 % 100}.{1 + os.getpid() % 250}.{number}"
+
 
 KEY = FleetKey(b"the key of a fleet in a test, 32")
 

@@ -171,6 +171,24 @@ def test_one_process_at_a_time(part: Path) -> None:
     Partial(part, FILE).close()
 
 
+def test_doubted_ranges_are_missing_and_their_bytes_stay_to_be_compared(part: Path) -> None:
+    """What was written is hashed from the start again; where new bytes differ from old ones is found."""
+    partial = Partial(part, FILE)
+    wrong = bytearray(CONTENT)
+    wrong[1500] ^= 1
+    write(partial, 0, len(CONTENT), bytes(wrong))
+    with pytest.raises(VerificationFailed):
+        partial.prove(buffer())
+    partial.doubt(((1000, 2000),))
+
+    assert ((1000, 2000),) == partial.missing()
+    assert 1500 == partial.differs(memoryview(CONTENT[1000:2000]), 1000)
+    assert None is partial.differs(memoryview(CONTENT[:1000]), 0)
+    write(partial, 1000, 2000)
+    partial.prove(buffer())
+    partial.close()
+
+
 def test_nothing_is_left_of_nothing(part: Path) -> None:
     """A partial that never got a byte leaves no file, though blocks were reserved."""
     partial = Partial(part, FILE)

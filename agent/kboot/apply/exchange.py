@@ -62,11 +62,10 @@ class Exchange:
 
     # -- receiving
 
-    def opened(self, job: Job, missing: Ranges) -> None:
-        """Give out what an earlier run left of a file, which its journal vouches for."""
+    def opened(self, job: Job, missing: Ranges, trusted: bool) -> None:
+        """Give out what an earlier run left of a file. trusted: its journal vouches for that."""
         file = job.action.file
-        for start, end in gaps(missing, file.size_bytes):
-            self.board.arrived(file.blob_id, start, end)
+        self.board.opened(file.blob_id, gaps(missing, file.size_bytes) if trusted else ())
 
     def pick(self, jobs: Sequence[Job]) -> Chosen | None:
         """Return what a stream is to receive next; the claim of it is told to began()."""

@@ -18,7 +18,7 @@ from kboot.apply.fetch_work import MIN_PIECE_BYTES, Job, Pool, jobs_of
 from kboot.apply.pace import Throttle
 from kboot.checkpoint import Listing
 from kboot.errors import ActionFailed, DoesNotFit, KbootError
-from kboot.events import Emit, FileDone, FileTrouble
+from kboot.events import Emit, FileDone, FileTrouble, Notice
 from kboot.host import files
 from kboot.host.blocks import BlockFile
 from kboot.host.clock import monotonic_s, process_cpu_s, unix_s
@@ -112,6 +112,9 @@ class _Fetch:
         throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
         stall_s, ended = ask.stall_timeout_s, self._ended
         other = None if ask.transport == "http" else Transport(ask.transport, listing, stall_s, emit, ended)
+        if other is not None and exchange is not None:
+            other = None
+            emit(Notice("transport.changed", f"nodes of a fleet share pieces: they come by http, not {ask.transport}"))
         shared, speeds = Shared(listing, store, emit, self._ended), Speeds()
 
         def new_stream() -> Stream:

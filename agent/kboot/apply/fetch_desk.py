@@ -46,6 +46,7 @@ class Desk:
         self._closed: dict[str, SourceError] = {}  # for every file
         self._given_up: dict[tuple[Job, str], SourceError] = {}
         self._paused_until_s: dict[str, float] = {}
+        self._told_until_s: dict[str, float] = {}  # of these, what the source itself said to this node
         self._limited_left_s = {source.name: LIMITED_S for source in sources}
         self._not_yet_until_s = monotonic_s() + not_yet_s(boot_monotonic_s())
 
@@ -82,10 +83,10 @@ class Desk:
             self._stop.wait(wait_s)
 
     def paused(self) -> dict[str, float]:
-        """Return the sources that asked everybody to wait, and for how many seconds more."""
+        """Return the sources that asked this node to wait, and for how many seconds more."""
         now = monotonic_s()
         with self._lock:
-            return {name: until_s - now for name, until_s in self._paused_until_s.items() if until_s > now}
+            return {name: until_s - now for name, until_s in self._told_until_s.items() if until_s > now}
 
     def pause(self, name: str, for_s: float) -> None:
         """Let nobody ask a source for so long, because it said so to another node of this address."""
@@ -133,6 +134,8 @@ class Desk:
                 self._given_up[job, name] = error
                 return None
         self._paused_until_s[name] = until_s
+        if event == "source.limited":
+            self._told_until_s[name] = until_s
         return Notice(event, f"{error.message}: {name} is asked again in {wait_s:.0f} s")
 
     def _none_left(self, job: Job) -> SourceError:

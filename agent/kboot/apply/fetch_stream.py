@@ -110,8 +110,8 @@ class Stream:
         else:
             job.reused_bytes = partial.found.reused_bytes
         missing = partial.missing()
-        if self._exchange is not None and not known.digests and not brought_by:
-            self._exchange.opened(job, missing)
+        if self._exchange is not None:
+            self._exchange.opened(job, missing, trusted=not known.digests)
         self._pool.opened(job, partial, missing)
         if not missing:
             self._prove(job, partial)

@@ -28,7 +28,7 @@ class _Entry:
 
 
 class Board:
-    """The files of one commit, and what of them the others may have. For any thread.
+    """The files of one commit, and what of them the others may have. For any thread; an empty file is nobody's to give.
 
     Of a file that is not whole yet only what this node had from the origin itself is given: what came from a peer was
     proven by nobody, and whoever asks for it can ask that peer.
@@ -52,28 +52,35 @@ class Board:
         with self._lock:
             return all(entry.whole for entry in self._entries.values())
 
-    def arrived(self, blob_id: str, start: int, end: int) -> None:
-        """Give out a range of a partial: it came from the origin, now or in an earlier run."""
+    def opened(self, blob_id: str, ranges: Ranges) -> None:
+        """Give out of a file only these ranges of its partial: it is not whole, or not any more."""
         with self._lock:
-            entry = self._entries[blob_id]
-            entry.ranges = add(entry.ranges, start, end)
+            if entry := self._entries.get(blob_id):
+                entry.whole, entry.ranges = False, ranges
+
+    def arrived(self, blob_id: str, start: int, end: int) -> None:
+        """Give out a range of a partial: it came from the origin."""
+        with self._lock:
+            if entry := self._entries.get(blob_id):
+                entry.ranges = add(entry.ranges, start, end)
 
     def withdraw(self, blob_id: str, start: int, end: int) -> None:
         """Give out a range of a partial no more: it turned out to be wrong."""
         with self._lock:
-            entry = self._entries[blob_id]
-            entry.ranges = subtract(entry.ranges, start, end)
+            if entry := self._entries.get(blob_id):
+                entry.ranges = subtract(entry.ranges, start, end)
 
     def proven(self, blob_id: str) -> None:
         """Give out a whole file: it is proven and has its name."""
         with self._lock:
-            entry = self._entries[blob_id]
-            entry.whole, entry.ranges = True, ()
+            if entry := self._entries.get(blob_id):
+                entry.whole, entry.ranges = True, ()
 
     def fetching(self, blob_id: str, pieces: Pieces) -> None:
         """Say which pieces of a file are on their way from the origin, so that nobody else fetches them."""
         with self._lock:
-            self._entries[blob_id].fetching = pieces
+            if entry := self._entries.get(blob_id):
+                entry.fetching = pieces
 
     def limited(self, left_s: Mapping[str, float]) -> None:
         """Say which sources must not be asked for how long; what they told one node, they told its address."""
