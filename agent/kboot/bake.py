@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from kboot import __version__
@@ -125,10 +126,16 @@ def bake(
         facts = collect(host, paths, chosen[0].engine)
         job = _bytes(profile, host, paths, ask, emit, stop)
         this = _Bake(profile, host, paths, ask, emit, chosen, facts, classes, job)
-        fits = _fits(this)
-        outcomes = _steps(this, tree, stop)
-        if any(o.status in ("failed", "skipped") for o in outcomes):
-            return BakeReport(None, outcomes, None, fits, monotonic_s() - started_s)
+        with closing(job.store.ledger):  # sealing, which may come next, wants it for itself
+            return _baked(this, tree, stop, started_s)
+
+
+def _baked(this: _Bake, tree: ImageTree, stop: threading.Event, started_s: float) -> BakeReport:
+    profile, host, paths, emit = this.profile, this.host, this.paths, this.emit
+    fits = _fits(this)
+    outcomes = _steps(this, tree, stop)
+    doctor = baked = None
+    if not any(o.status in ("failed", "skipped") for o in outcomes):
         doctor = run_doctor(host, paths, profile, "bake", (), emit, skip=_OF_A_SEALED_IMAGE)
         baked = _manifest(this, tree)
         sync_file_system(paths.state)

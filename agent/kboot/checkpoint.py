@@ -46,6 +46,20 @@ class Listing:
 
 VerifyMode = Literal["ledger", "quick", "full"]
 
+ProofMode = Literal[
+    "ledger",  # the identity it had when it was last hashed
+    "quick",  # its structure
+    "full",  # every byte
+    "bake",  # what the manifest of this node's image says of it: fs-verity, else samples of its content
+]
+
+OfImage = Literal[
+    "",  # no image, or it says nothing of this content
+    "known",  # its manifest can tell whether this is the file that was baked; nobody compared it yet
+    "samples",  # samples of its content were compared with the manifest, and its identity has not changed since
+    "verity",  # the file system proves every page that is read by the digest in the manifest
+]
+
 FileState = Literal[
     "verified",  # hashed by kboot at some time, and its identity has not changed since
     "present",  # right size under its final name, but nobody here hashed it, or its identity changed since
@@ -64,6 +78,7 @@ class LocalFile:
     resident_bytes: how much of it is in the page cache; None when not measured.
     why: the reason for the state where it is not obvious ("ctime changed since 2026-11-30").
     reserved_bytes: disk blocks that its partial has already, written or not.
+    of_image: of a file that nobody hashed on this node, what its image vouches for.
     loaded: [start, end) stretches that this node's ranks load, and that resident_bytes is about; empty = all of it.
     """
 
@@ -74,6 +89,7 @@ class LocalFile:
     resident_bytes: int | None = None
     why: str = ""
     reserved_bytes: int = 0
+    of_image: OfImage = ""
     loaded: tuple[tuple[int, int], ...] = ()
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kboot import __version__
-from kboot.apply.first_boot import image_of, pinned
+from kboot.apply.first_boot import as_image_says, image_of, pinned
 from kboot.apply.fleet_find import whole_fleet
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
@@ -180,12 +180,13 @@ def _read_bytes(
     profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event | None
 ) -> tuple[Store, tuple[Source, ...], CheckpointFacts]:
     store = Store(paths, emit)
-    if options.pinned:
-        profile = pinned(profile, image_of(paths, emit))
+    image = image_of(paths, emit)
+    profile = pinned(profile, image) if options.pinned else profile
     sources = _sources(profile, host, options, emit, whole=lambda: _is_whole(profile, store))
     with interrupted_by(stop, sources):
         checkpoint = read_checkpoint(profile, store, sources, offline=options.offline, emit=emit)
     return store, sources, listing_with_residency(checkpoint, store)
+    checkpoint = as_image_says(checkpoint, image, profile.verify.image)
 
 
 def _sources(

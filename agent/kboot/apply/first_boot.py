@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
+from kboot.checkpoint import CheckpointFacts, LocalFile
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.paths import Paths
@@ -27,3 +29,18 @@ def pinned(profile: Profile, image: Baked | None) -> Profile:
     if image is None or image.repo.lower() != ask.repo.lower() or is_commit(ask.revision):
         return profile
     return replace(profile, checkpoint=replace(ask, revision=image.commit))
+
+
+def as_image_says(checkpoint: CheckpointFacts, image: Baked | None, mode: Literal["full", "bake"]) -> CheckpointFacts:
+    """Return the facts with what the image vouches for, where the profile lets it: else every byte is hashed first."""
+    return replace(checkpoint, files=tuple(_of_image(local, image, mode) for local in checkpoint.files))
+
+
+def _of_image(local: LocalFile, image: Baked | None, mode: Literal["full", "bake"]) -> LocalFile:
+    if image is None or mode == "full":
+        return replace(local, of_image="") if local.of_image else local
+    if local.state != "present" or local.of_image:
+        return local
+    baked = image.file_of(local.file.blob_id)
+    known = baked is not None and (baked.samples or baked.verity) and baked.size_bytes == local.file.size_bytes
+    return replace(local, of_image="known") if known else local

@@ -101,16 +101,20 @@ def run(phases: Sequence[Phase], tools: Tools) -> Ran:
     running: dict[Future[_Done], Phase] = {}
     with ThreadPoolExecutor(max(1, len(phases)), thread_name_prefix="phase") as pool:
         while waiting or running:
+    left: set[PhaseName] = set()
             for phase in [p for p in waiting if all(name in status for name in p.after if name in known)]:
                 waiting.remove(phase)
-                if _blocked(phase, status) or tools.stop.is_set():
+                if blocked := _blocked(phase, status):
+                    left.add(phase.name)
+                if blocked or tools.stop.is_set():
                     running[pool.submit(_leave, phase, "an earlier phase failed or kboot was stopped")] = phase
                 else:
                     running[pool.submit(run_phase, phase, tools)] = phase
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 phase = running.pop(future)
                 new_spans, results = future.result()
-                status[phase.name] = _status_of(phase.name, results)
+                # One without actions is no less left: what comes after it needs what it would have waited for.
+                status[phase.name] = "skipped" if phase.name in left else _status_of(phase.name, results)
                 outcomes.extend(results)
                 spans.extend(new_spans)
     return Ran(tuple(sorted(spans, key=lambda s: s.start_unix_s)), tuple(outcomes), _overall(status))

@@ -12,6 +12,7 @@ from typing import BinaryIO, assert_never
 from kboot.apply.mend import mends
 from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.apply.pace import FULL_PACE, Pace, Throttle
+from kboot.apply.verify_image import compare_with_image
 from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
@@ -124,6 +125,8 @@ class _Job:
                 return self._full(action.file)
             case "quick":
                 return self._quick(action.file, local)
+            case "bake":
+                return self._of_image(action.file)
             case "ledger":
                 _vouched(local)
                 return Effect("unchanged", after=local.state)
@@ -163,6 +166,16 @@ class _Job:
             return Effect("unchanged", after="structure fits, unchanged since its bytes were hashed")
         self.store.record(self.listing, file, mark, "quick", "this disk")
         return Effect(after="structure fits, its bytes were not hashed")
+
+    def _of_image(self, file: RemoteFile) -> Effect:
+        """Compare a file with what the image's manifest says of it; a small one is hashed."""
+        blob = self.store.blob_path(self.listing.repo, file.blob_id)
+        mark = self.store.mark(blob)
+        found = compare_with_image(self.store.paths.state, blob, file)
+        if found.how == "full" or self._read_structure(file, blob) is not None:
+            return self._full(file)  # which says what is wrong, and condemns it
+        self.store.record(self.listing, file, mark, found.how, "the image")
+        return Effect(size_bytes=found.read_bytes, after=found.words, source="this disk")
 
     def _read_structure(self, file: RemoteFile, blob: Path) -> structure.Problem | None:
         """Return what is wrong with the file's form; remember the headers of shards for the index."""

@@ -37,16 +37,25 @@ def plan_fetch(checkpoint: CheckpointFacts) -> tuple[FetchFile, ...]:
 
 
 def plan_verify(checkpoint: CheckpointFacts, mode: VerifyMode) -> tuple[VerifyFile, ...]:
-    """Return the files to prove: those nobody hashed in every mode, and what the mode asks for on top."""
+    """Return the files to prove: those nobody hashed in every mode, and what the mode asks for on top.
+
+    What an image vouches for waits for its hash; mode full does not wait.
+    """
     actions = [
-        VerifyFile(f.file, "full", f.why or "present, but never hashed on this node")
+        _prove(f)
         for f in checkpoint.files
-        if f.state == "present"
+        if f.state == "present" and (mode == "full" or f.of_image not in ("samples", "verity"))
     ]
     if mode != "ledger":
         why = "the profile asks for every byte at every boot" if mode == "full" else "the profile asks for structure"
         actions += [VerifyFile(f.file, mode, why) for f in checkpoint.files if f.state == "verified"]
     return tuple(actions)
+
+
+def _prove(local: LocalFile) -> VerifyFile:
+    if local.of_image == "known":
+        return VerifyFile(local.file, "bake", "part of this node's image: compared with its manifest, hashed later")
+    return VerifyFile(local.file, "full", local.why or "present, but never hashed on this node")
 
 
 def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) -> tuple[tuple[WarmFile, ...], str]:
@@ -107,6 +116,8 @@ def _note_on_verify(checkpoint: CheckpointFacts, mode: VerifyMode, verify: tuple
     known = sum(f.state == "verified" for f in checkpoint.files)
     if verify:
         return ""
+    if vouched := sum(f.of_image in ("samples", "verity") for f in checkpoint.files):
+        return f"{vouched} of {len(checkpoint.files)} files are vouched for by the image, and not hashed here yet"
     if not known:
         return "every file is hashed while it is fetched"
     if known == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from kboot.checkpoint import Listing, RemoteFile, VerifyMode
+from kboot.checkpoint import Listing, ProofMode, RemoteFile, VerifyMode
 from kboot.engines.types import CacheKey, CpuPlacement, Launch
 from kboot.facts.types import Gap
 from kboot.profile.types import LayoutAsk
@@ -32,10 +32,13 @@ class FetchFile:
 
 @dataclass(frozen=True, slots=True)
 class VerifyFile:
-    """Prove one file that is already under its final name. mode full reads every byte, quick only its structure."""
+    """Prove one file that is already under its final name.
+
+    mode full reads every byte, quick its structure only, bake compares it with the manifest of this node's image.
+    """
 
     file: RemoteFile
-    mode: VerifyMode
+    mode: ProofMode
     reason: str
 
 

@@ -173,10 +173,15 @@ class VerifyAsk:
     mode: ledger = every file's identity is the one it had when it was last hashed; quick = ledger + structure of
     every shard; full = every byte is hashed again at every boot.
     threads: 0 = one per allowed CPU, at most 32.
+    image: of a file that came in this node's image and that nobody hashed here: full = every byte before the hand-off;
+    bake = fs-verity, else samples before it, and every byte in the background.
+    image_hash: when that begins: beside = while the engine starts; after = once it answers.
     """
 
     mode: Literal["ledger", "quick", "full"] = "ledger"
     threads: Annotated[int, Ge(0), Le(256)] = 0
+    image: Literal["full", "bake"] = "full"
+    image_hash: Literal["beside", "after"] = "after"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

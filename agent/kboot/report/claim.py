@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from kboot.checkpoint import CheckpointFacts
+from kboot.checkpoint import CheckpointFacts, LocalFile
 from kboot.checks.words import count
 
 
@@ -17,6 +18,9 @@ def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 
     total = len(after.files)
     all_files = count(total, "file")
     proven = [f for f in after.files if f.state == "verified"]
+    vouched = [f for f in after.files if f.of_image in ("samples", "verity")]
+    if vouched and len(proven) + len(vouched) == total:
+        return _of_image(total, len(proven), vouched)
     if len(proven) < total:
         return f"{len(proven)} of {all_files} proven against the pinned commit"
     moments = [f.verified_unix_s or 0.0 for f in proven]
@@ -29,4 +33,14 @@ def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 
         parts.append(f"{len(earlier)} of {all_files} unchanged since they were hashed, the oldest {since}")
     if structures:
         parts.append(f"structure of {count(structures, 'file')} looked at")
+    return "; ".join(parts)
+
+
+def _of_image(total: int, proven: int, vouched: Sequence[LocalFile]) -> str:
+    """Say what an image vouches for; none of that was hashed here."""
+    samples = sum(f.of_image == "samples" for f in vouched)
+    parts = [f"{proven} of {count(total, 'file')} hashed on this node"]
+    parts += [f"{samples} only compared with the image in samples, to be hashed in the background"] if samples else []
+    verity = len(vouched) - samples
+    parts += [f"{verity} proven by fs-verity as they are read"] if verity else []
     return "; ".join(parts)

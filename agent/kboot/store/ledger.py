@@ -20,6 +20,8 @@ How = Literal[
     "fetch",  # hashed while it was received
     "full",  # every byte read from this disk and hashed
     "quick",  # structure only: nobody hashed it
+    "samples",  # samples of it are those of the image's manifest: nobody hashed it here
+    "verity",  # its fs-verity digest is the one in the image's manifest: the file system proves what is read
     "damaged",  # hashed, and it is not what the commit lists
 ]
 

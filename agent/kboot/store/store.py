@@ -152,7 +152,7 @@ class Store:
         if found.size_bytes != file.size_bytes:
             why = f"its size is {found.size_bytes}, listed is {file.size_bytes}"
             return self._with_reserved(repo, LocalFile(file, "damaged", found.size_bytes, why=why))
-        return self._with_reserved(repo, LocalFile(file, *_judge(found, row)))
+        return self._with_reserved(repo, _judged(file, found, row))
 
     def _not_here(self, repo: str, file: RemoteFile, blob: Path, exc: OSError) -> LocalFile:
         if exc.errno not in (errno.ENOENT, errno.ELOOP):
@@ -315,6 +315,13 @@ class Store:
         return won
 
 
+def _judged(file: RemoteFile, found: Mark, row: Row | None) -> LocalFile:
+    local = LocalFile(file, *_judge(found, row))
+    if row is None or not row.mark.same_file(found):
+        return local
+    return replace(local, of_image=row.how) if row.how in ("samples", "verity") else local
+
+
 def _judge(found: Mark, row: Row | None) -> tuple[FileState, int, float | None, None, str]:
     """Return state, bytes, when verified, residency (not measured) and why, of a file of the right size."""
     size = found.size_bytes
@@ -325,6 +332,8 @@ def _judge(found: Mark, row: Row | None) -> tuple[FileState, int, float | None, 
         return ("present" if difference else "damaged"), size, None, None, row.detail
     if row.how == "quick":
         return "present", size, None, None, "its structure was checked, its bytes were never hashed on this node"
+    if row.how in ("samples", "verity") and not difference:
+        return "present", size, None, None, f"compared with its image ({row.how}), never hashed on this node"
     if difference:
         return (
             "present",
