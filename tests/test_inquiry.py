@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fakes import checkpoints
@@ -23,6 +24,7 @@ from kboot.facts.collect import collect
 from kboot.facts.link_types import CudaFacts
 from kboot.facts.types import Gap, Gpu, GpuFacts, NodeFacts
 from kboot.handoff import HandoffRecord, WorkerPlan, sign
+from kboot.host.clock import monotonic_s, sleep_s
 from kboot.host.files import atomic_write
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
@@ -289,3 +291,38 @@ def test_the_fabric_manager_and_systemd_are_asked_for_its_version_and_restarts(t
     assert ManagerState("580.95.05", "active", 4) == ask_manager(RecordedHost(tmp_path))
     (tmp_path / "programs.json").unlink()
     assert ManagerState() == ask_manager(RecordedHost(tmp_path))
+
+
+def test_cuda_that_was_started_early_is_collected_later(tmp_path: Path, cuda: Callable[[str], None]) -> None:
+    """It runs beside the reading of the facts; what nobody collects is ended."""
+    cuda("init=802")
+    facts = replace(this_machine(), gpu=replace(this_machine().gpu, nvml="ok", gpus=TWO_GPUS))
+    before = psutil.Process().children()
+    inquiry = Inquiry(RealHost(), paths_in(tmp_path), frozenset({"gpu.cuda_init"}), quiet)
+    inquiry.begin(60)
+    found = inquire(inquiry, facts, None, None, replace(PATIENT, cuda_s=60)).asked.cuda
+    inquiry.end()
+
+    assert found is not None
+    assert 802 == found.code
+    cuda("hang=600")
+    left = Inquiry(RealHost(), paths_in(tmp_path), frozenset({"gpu.cuda_init"}), quiet)
+    left.begin(60)
+    left.end()
+    until_s = monotonic_s() + 60
+    while psutil.Process().children() != before and monotonic_s() < until_s:
+        sleep_s(0.01)
+    assert before == psutil.Process().children()
+
+
+def test_cuda_that_hangs_costs_its_time_from_the_start(tmp_path: Path, cuda: Callable[[str], None]) -> None:
+    """What was started early is given up early."""
+    cuda("hang=600")
+    facts = replace(this_machine(), gpu=replace(this_machine().gpu, nvml="ok", gpus=TWO_GPUS))
+    inquiry = Inquiry(RealHost(), paths_in(tmp_path), frozenset({"gpu.cuda_init"}), quiet)
+    inquiry.begin(60)
+    found = inquire(inquiry, facts, None, None, replace(PATIENT, cuda_s=0.1)).asked.cuda
+    inquiry.end()
+
+    assert found is not None
+    assert "hung" == found.state

@@ -90,7 +90,11 @@ def run_doctor(
     started_s, started_unix_s = monotonic_s(), unix_s()
     emit(PhaseStarted("doctor", len(checks), 0))
     with within(budget.total_s):
-        found = _read(host, paths, profile, mode, checks, emit, budget, config or NodeConfig())
+        inquiry = Inquiry(host, paths, frozenset(check.id for check in checks), emit)
+        try:
+            found = _read(inquiry, profile, mode, budget, config or NodeConfig())
+        finally:
+            inquiry.end()
     if isinstance(found, Finding):
         known, answers = None, tuple(Answer(check, found) for check in checks)
     else:
@@ -110,28 +114,24 @@ def run_doctor(
 
 
 def _read(
-    host: Host,
-    paths: Paths,
-    profile: Profile | None,
-    mode: Mode,
-    checks: Sequence[Check],
-    emit: Emit,
-    budget: Budget,
-    config: NodeConfig,
+    inquiry: Inquiry, profile: Profile | None, mode: Mode, budget: Budget, config: NodeConfig
 ) -> tuple[NodeFacts, CheckpointFacts | None] | Finding:
     """Return all that the checks judge; where not even the facts can be had, the finding that every check then has."""
+    host, paths, emit = inquiry.host, inquiry.paths, inquiry.emit
+    measures = bool(budget.measure_s)
+    if not measures:
+        inquiry.begin(budget.facts_s + budget.cuda_s)
     facts = probe_facts(host, paths, profile, budget, emit)
     if isinstance(facts, Finding):
         return facts
     checkpoint, gaps = probe_checkpoint(paths, profile, budget, emit)
     known = replace(facts, gaps=(*facts.gaps, *gaps))
-    inquiry = Inquiry(host, paths, frozenset(check.id for check in checks), emit)
-    patient = Patient(budget.cuda_s, budget.checkpoint_s, measures=mode in ("full", "deep"))
+    patient = Patient(budget.cuda_s, budget.checkpoint_s, measures)
     known = inquire(inquiry, known, profile, checkpoint, patient)
     known = reach_out(inquiry, known, profile, checkpoint, config.token_file, REACHES[mode])
     surveyor = Surveyor(host, paths, profile, config, DEPTHS[mode], emit)
     known = surveyor.survey(known, checkpoint, _key_name(known, profile, checkpoint))
-    if host.live and budget.measure_s and checkpoint is not None and any(c.id == "disk.rate" for c in checks):
+    if host.live and measures and checkpoint is not None and inquiry.wants("disk.rate"):
         known = probe_rates(paths, known, checkpoint, budget, emit)
     return known, checkpoint
 

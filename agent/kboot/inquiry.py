@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kboot.apply.handoff import read_handoff
 from kboot.apply.pin import live_workers
@@ -22,7 +23,9 @@ from kboot.facts.link_types import CudaFacts
 from kboot.facts.process import Scope, Tree, Unit
 from kboot.facts.reader import whole_number
 from kboot.facts.types import Gap, Gpu, NodeFacts
-from kboot.host.cuda import ask_cuda
+from kboot.host.clock import monotonic_s
+from kboot.host.cuda import ask_cuda, begin_cuda
+from kboot.host.nvml import Begun
 from kboot.host.paths import Paths
 from kboot.host.probes import ask_in_child, at_most
 from kboot.host.processes import set_memory_policy
@@ -37,6 +40,8 @@ from kboot.store.store import Store
 _T = TypeVar("_T")
 _SMALL_S = 5.0
 """For calls that either answer at once or hang."""
+_LEAST_S = 0.5
+_OF_CUDA = ("gpu.cuda_init", "gpu.p2p", "gpu.h2d")
 _PROGRAM_S = 2.0
 FABRIC_MANAGER_VERSION = ("nv-fabricmanager", "--version")
 FABRIC_MANAGER_UNIT = ("systemctl", "show", "nvidia-fabricmanager.service", "--property=ActiveState,NRestarts")
@@ -62,6 +67,26 @@ class Inquiry:
     wanted: Collection[str]
     emit: Emit
     gaps: list[Gap] = field(default_factory=list)
+    _early: Begun | None = None
+    _began_s: float = 0.0
+
+    def begin(self, timeout_s: float) -> None:
+        """Start CUDA already now, beside the reading of the facts; for modes that measure nothing."""
+        if self.host.live and self.wants(*_OF_CUDA):
+            self._began_s = monotonic_s()
+            with suppress(OSError):  # then it is asked later, and says why not
+                self._early = begin_cuda(timeout_s, self.host.environ())
+
+    def early_answers(self, timeout_s: float) -> Mapping[str, Any] | None:
+        """Return what a start at the beginning answered; None without one. timeout_s: counted from then."""
+        if self._early is None:
+            return None
+        return self._early.answers(at_most(max(_LEAST_S, timeout_s - (monotonic_s() - self._began_s))))
+
+    def end(self) -> None:
+        """Leave what nobody collects."""
+        if self._early is not None:
+            self._early.leave()
 
     def ask(self, fact: str, source: str, question: Callable[[], _T], timeout_s: float) -> _T | None:
         """Return the answer of a child process; None and a Gap where there is none in time."""
@@ -104,8 +129,11 @@ def inquire(
 
 def _cuda(inquiry: Inquiry, facts: NodeFacts, patient: Patient) -> CudaFacts | None:
     """Start CUDA where NVML answers: a driver that hangs or does not match is said once."""
-    if facts.gpu.nvml != "ok" or not facts.gpu.gpus or not inquiry.wants("gpu.cuda_init", "gpu.p2p", "gpu.h2d"):
+    if facts.gpu.nvml != "ok" or not facts.gpu.gpus or not inquiry.wants(*_OF_CUDA):
         return None
+    early = inquiry.early_answers(patient.cuda_s)
+    if early is not None:
+        return cuda_facts(early)
     free = free_gpus(facts) if patient.measures else ()
     try:
         return cuda_facts(ask_cuda(at_most(patient.cuda_s), inquiry.host.environ(), (gpu.bus_id for gpu in free)))

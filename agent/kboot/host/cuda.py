@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kboot.host.nvml import ask_module, library_installed
+from kboot.host.nvml import Begun, library_installed
 
 _KEY = "cuda_init"
 _LIBRARY = "libcuda.so.1"
@@ -20,6 +20,18 @@ def ask_cuda(timeout_s: float, environ: Mapping[str, str], measured: Iterable[st
     Raises:
         OSError: no process can be started.
     """
+    begun = begin_cuda(timeout_s, environ, measured)
+    return begun.answers(timeout_s) if begun else {_KEY: "LIBRARY_NOT_FOUND"}
+
+
+def begin_cuda(timeout_s: float, environ: Mapping[str, str], measured: Iterable[str] = ()) -> Begun | None:
+    """Start asking, to be collected later; None where the loader would not find the library.
+
+    timeout_s: after which the child ends by itself, a second later.
+
+    Raises:
+        OSError: no process can be started.
+    """
     if not library_installed(environ, _LIBRARY):
-        return {_KEY: "LIBRARY_NOT_FOUND"}
-    return ask_module("kboot.host.cuda_child", (str(timeout_s), *measured), timeout_s, environ, _KEY)
+        return None
+    return Begun("kboot.host.cuda_child", (str(timeout_s), *measured), environ, _KEY)

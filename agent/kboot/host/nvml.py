@@ -41,27 +41,49 @@ def ask_nvml(timeout_s: float, environ: Mapping[str, str]) -> Mapping[str, Any]:
 def ask_module(
     module: str, args: Sequence[str], timeout_s: float, environ: Mapping[str, str], key: str
 ) -> Mapping[str, Any]:
-    """Return the JSON object that a module of ours prints when it runs as a program.
-
-    One that does not answer in time is killed, and left to the kernel when even that does not end it: {key: "TIMEOUT"}.
-    One that ends otherwise is {key: "CRASHED"} with the reason in `detail`.
+    """Return the JSON object that a module of ours prints when it runs as a program; see Begun.answers.
 
     Raises:
         OSError: no process can be started.
     """
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-m", module, *args],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environ),
-    )
-    try:
-        out, err = child.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        _abandon(child)
-        return {key: "TIMEOUT", "detail": f"no answer in {timeout_s:g} s"}
-    return _answers(child.returncode, out, err, key)
+    return Begun(module, args, environ, key).answers(timeout_s)
+
+
+class Begun:
+    """A module of ours that runs as a program and prints one JSON object. Ends with `answers` or `leave`."""
+
+    def __init__(self, module: str, args: Sequence[str], environ: Mapping[str, str], key: str) -> None:
+        """Start it. key: under which it is told how that went.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        self._key = key
+        self._child = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *args],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+        )
+
+    def answers(self, timeout_s: float) -> Mapping[str, Any]:
+        """Return what it printed.
+
+        One that does not answer in time is killed, and left to the kernel when even that does not end it: {key:
+        "TIMEOUT"}. One that ends otherwise is {key: "CRASHED"} with the reason in `detail`.
+        """
+        try:
+            out, err = self._child.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            _abandon(self._child)
+            return {self._key: "TIMEOUT", "detail": f"no answer in {round(timeout_s, 1):g} s"}
+        return _answers(self._child.returncode, out, err, self._key)
+
+    def leave(self) -> None:
+        """End it where nobody waits for its answer any more."""
+        if self._child.returncode is None:
+            _abandon(self._child)
 
 
 def library_installed(environ: Mapping[str, str], name: str = LIBRARY) -> bool:
