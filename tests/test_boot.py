@@ -15,10 +15,11 @@ from booting import Node, profile
 from cli.cli_run import hub
 from fakes.hub import FakeHub, Status
 from kboot.apply.handoff import read_handoff, require_valid
-from kboot.boot import boot
+from kboot.boot import boot, warm_again
 from kboot.errors import ActionFailed, DoesNotFit, ExitStatus, LicenseNotAccepted, SourceError
 from kboot.events import Event, FileDone, Notice, PhaseFinished
 from kboot.host.files import lock_file, make_dirs
+from kboot.host.pagecache import resident_bytes
 from kboot.job import BootOptions
 from kboot.profile.types import CheckpointAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk
 from kboot.report.saved import load_reports, read_boot
@@ -247,6 +248,24 @@ def test_a_failed_warm_only_degrades(booted: Node) -> None:
 
     assert "done" == report.status
     require_valid(read_handoff(booted.paths), booted.host)
+
+
+def test_what_the_kernel_took_back_is_warmed_again_without_a_record(booted: Node) -> None:
+    """Each shard that is cold is read; nobody is asked, and the last boot stays the last one."""
+    blobs = {path.name: path.resolve() for path in (booted.paths.models / "demo").glob("*.safetensors")}
+    for blob in blobs.values():
+        with blob.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    cold = {name for name, blob in blobs.items() if resident_bytes(blob) == 0}
+    if not cold:
+        pytest.skip("this file system keeps every page")
+    before, last = len(booted.seen), read_boot(booted.paths)
+    offline = replace(booted, endpoint="http://127.0.0.1:9")
+    warm_again(profile(), offline.host, booted.paths, booted.seen.append, booted.stop)
+
+    assert cold <= {event.path for event in booted.seen[before:] if isinstance(event, FileDone)}
+    assert last == read_boot(booted.paths)
 
 
 def test_every_boot_is_kept(booted: Node) -> None:

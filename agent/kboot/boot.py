@@ -24,7 +24,7 @@ from kboot.host.clock import unix_s
 from kboot.host.files import make_dirs, sweep_temps
 from kboot.host.paths import Paths
 from kboot.host.types import Host
-from kboot.job import BootOptions, Job, Prepared, job_of, tools_of
+from kboot.job import BootOptions, Job, Prepared, bytes_job, job_of, tools_of
 from kboot.profile.types import Profile
 from kboot.report.claim import verify_claim
 from kboot.report.saved import keep_report, save_refusal
@@ -120,7 +120,7 @@ def _boot(
     good = report.status in ("done", "degraded") and not stop.is_set()
     if good and options.serve and options.standby:
         keep_report(report, paths, emit)
-        good = hold(paths, host, emit, stop)
+        good = hold(paths, host, emit, stop, lambda: warm_again(profile, host, paths, emit, stop))
         report = _going_live(report) if good else report
     if good and member is not None:
         report = _start_together(job.prepared, report, member, paths, emit, stop)
@@ -154,6 +154,17 @@ def _start_together(
 
     gathering = gathering_of(prepared.facts, prepared.plan, prepared.group, member.ask, member.key, member.state)
     return start_together(gathering, prepared.checkpoint.listing, report, paths, emit, stop)
+
+
+def warm_again(profile: Profile, host: Host, paths: Paths, emit: Emit, stop: threading.Event) -> None:
+    """Read into the page cache what the kernel took back of the checkpoint; nothing is asked, nothing put on record.
+
+    Raises:
+        KbootError: the checkpoint is not known on this disk.
+    """
+    options = BootOptions(only=frozenset({"warm"}), offline=True)
+    job = bytes_job(profile, host, paths, options, emit, stop)
+    run(job.phases, tools_of(job, host, paths, emit, stop))
 
 
 def _going_live(report: BootReport) -> BootReport:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,9 +19,9 @@ from kboot.apply.joining import Peering
 from kboot.apply.monitor import Monitor, Source
 from kboot.apply.power_on import with_power_on
 from kboot.apply.reclaim import NoticeWatch, drain_engine
-from kboot.apply.standby import is_live
+from kboot.apply.standby import WarmKeeper, is_live
 from kboot.apply.tend import Tender
-from kboot.boot import boot
+from kboot.boot import boot, warm_again
 from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s, unix_s
@@ -73,11 +74,6 @@ class _Work:
     result: BootReport | KbootError | None = None
 
 
-def _serves() -> bool:
-    """Return that this node does not stand by."""
-    return False
-
-
 @dataclass(slots=True)
 class Daemon:
     """The waiting half. `serve` returns the process's exit status.
@@ -93,7 +89,7 @@ class Daemon:
     forward: Emit
     timing: Timing = field(default_factory=Timing)
     drain: Callable[[float], str] = drain_engine
-    stands_by: Callable[[], bool] = _serves
+    stands_by: Callable[[], bool] = bool  # False
     _notice: str = ""
     _said: str = ""
     _turned: threading.Event = field(default_factory=threading.Event)
@@ -385,8 +381,11 @@ def run_daemon(
                 stands_by=lambda: config.standby and not is_live(paths, host),
             )
             source = Source(daemon.status_document, daemon.is_alive, daemon.notice)
+            halt = threading.Event()
+            warm_all = partial(warm_again, host=host, paths=paths, emit=emit, stop=halt)
             helpers = (
                 Tender(host, paths, emit),
+                WarmKeeper(daemon.stands_by, lambda: warm_all(load()), emit),
                 Monitor(source, paths, emit, config.metrics_port, config.metrics_file),
                 NoticeWatch(config.reclaim, emit, daemon.leave),
             )
@@ -394,6 +393,7 @@ def run_daemon(
                 for helper in helpers:
                     helper.begin()
                     running.callback(helper.end)
+                running.callback(halt.set)
                 return daemon.serve()
         finally:
             peering.end()

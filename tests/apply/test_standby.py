@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kboot.apply.live import begin_serving, is_held, stop_serving
-from kboot.apply.standby import go_live, hold, is_live, stand_by
+from kboot.apply.standby import WarmKeeper, go_live, hold, is_live, stand_by
 from kboot.errors import ActionFailed
 from kboot.events import Event, Notice, PhaseFinished, PhaseStarted
 from kboot.host.paths import Paths
@@ -52,7 +52,7 @@ def test_a_hold_ends_with_what_is_said_after_it_began(paths: Paths) -> None:
             assert not is_live(paths, HOST)
             go_live(paths, HOST)
 
-    assert hold(paths, HOST, emit, threading.Event())
+    assert hold(paths, HOST, emit, threading.Event(), lambda: None)
     assert [PhaseStarted, Notice, PhaseFinished] == [type(event) for event in events]
 
 
@@ -61,7 +61,28 @@ def test_a_hold_ends_when_kboot_is_stopped(paths: Paths) -> None:
     stop = threading.Event()
     stop.set()
 
-    assert not hold(paths, HOST, lambda _event: None, stop)
+    assert not hold(paths, HOST, lambda _event: None, stop, lambda: None)
+
+
+def test_what_is_missing_is_read_while_the_node_stands_by() -> None:
+    """Looked at again and again; trouble is said and ends nothing; a node that serves is left alone."""
+    looks, seen = threading.Semaphore(0), []
+
+    def warm() -> None:
+        looks.release()
+        raise ActionFailed("disk-error", "the disk does not read")
+
+    keeper = WarmKeeper(lambda: True, warm, seen.append, every_s=0.01)
+    keeper.begin()
+    assert all(looks.acquire(timeout=60) for _ in range(3))
+    keeper.end()
+    serving = WarmKeeper(lambda: False, warm, seen.append, every_s=0.01)
+    before = len(seen)
+    serving.begin()
+    serving.end()
+
+    assert {("standby.not_warmed", "disk-error: the disk does not read")} == {(n.event, n.text) for n in seen}
+    assert before == len(seen)
 
 
 def test_a_node_that_does_not_stand_by_cannot_go_live(paths: Paths) -> None:
