@@ -47,7 +47,7 @@ class Depth:
 
 
 DEPTHS: Mapping[Mode, Depth] = {
-    "quick": Depth(1.0, 0.3, 4.0, 4.0, 0.7),
+    "quick": Depth(2.0, 0.3, 6.0, 4.0, 0.7),
     "full": Depth(5.0, 5.0, 12.0, 8.0, 4.0, ask_s=4.0, measure_s=8.0),
     "bake": Depth(2.0, 0.3, 6.0, 4.0, 2.0),
     "deep": Depth(10.0, 10.0, 30.0, 20.0, 10.0, ask_s=10.0, measure_s=10.0),
