@@ -135,6 +135,7 @@ def prepare(
         model_path=str(paths.models / profile.name),
         cache_root=str(paths.cache),
         bytecode_root=str(paths.bytecode),
+        warmed_root=str(paths.warmed),
         may_tune=host.live and host.uid() == 0,
         serve=options.serve,
         node_rank=group.rank,

@@ -8,7 +8,7 @@ import literals
 import pytest
 
 from kboot.facts.types import CacheFacts, EngineFacts, NodeFacts
-from kboot.plan.bytecode import bytecode_dir, plan_bytecode
+from kboot.plan.bytecode import bytecode_dir, plan_bytecode, plan_engine_files
 from kboot.plan.types import CompileBytecode
 from kboot.profile.types import LayoutAsk
 
@@ -58,3 +58,21 @@ def test_what_is_no_python_engine_is_left_alone(facts: NodeFacts, engine: str) -
     assert "" == bytecode_dir(replace(facts, engine=replace(VLLM, name=engine)), layout, "/b")
     assert "" == bytecode_dir(facts, LAYOUT, "")
     assert () == plan_bytecode(facts, "")
+
+
+def test_the_engines_own_files_are_read_once_after_each_start(facts: NodeFacts) -> None:
+    """A quarter of the memory for warming at most; a later boot of the same kernel has nothing to do."""
+    folder = bytecode_dir(facts, LAYOUT, "/state/bytecode")
+    name = folder.rpartition("/")[2]
+    (action,) = plan_engine_files(facts, folder, "/run/warmed", 4 << 30)
+    later = replace(facts, caches=replace(facts.caches, warmed=frozenset({name})))
+
+    assert (VLLM.interpreter, folder, f"/run/warmed/{name}") == (action.python, action.folder, action.marker)
+    assert [1 << 30, 8 << 30] == [
+        plan_engine_files(facts, folder, "/run/warmed", budget)[0].limit_bytes for budget in (4 << 30, 1 << 40)
+    ]
+    assert ((), (), ()) == (
+        plan_engine_files(later, folder, "/run/warmed", 4 << 30),
+        plan_engine_files(facts, "", "/run/warmed", 4 << 30),
+        plan_engine_files(facts, folder, "", 4 << 30),
+    )

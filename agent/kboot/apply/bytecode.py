@@ -16,13 +16,8 @@ from kboot.store.cache_files import COMPLETE
 
 TIMEOUT_S = 300.0
 
-# Run by the engine's interpreter, so that its own path, version and optimisation decide. The engine's package comes
-# first, then what it requires, then the standard library: images hold much that no engine imports, and about 27,000
-# small files took 21 s on 32 CPUs and a cold disk. What is not found here the engine compiles when it imports it. Files
-# that no Python compiles (templates, code for Python 2) are in many packages and are no fault; tests are left out.
-_COMPILE = """
-import compileall, functools, os, re, sys, sysconfig
-from concurrent.futures import ProcessPoolExecutor
+CLOSURE = """
+import os, re, sys
 from importlib import metadata
 
 def distributions(name):
@@ -40,6 +35,18 @@ def distributions(name):
         for line in found.requires or ():
             if "extra ==" not in line:
                 waiting.append(re.match(r"[A-Za-z0-9._-]+", line)[0])
+"""
+"""For the engine's interpreter: `distributions` gives a package and, after it, all that it requires."""
+
+# Run by the engine's interpreter, so that its own path, version and optimisation decide. The engine's package comes
+# first, then what it requires, then the standard library: images hold much that no engine imports, and about 27,000
+# small files took 21 s on 32 CPUs and a cold disk. What is not found here the engine compiles when it imports it. Files
+# that no Python compiles (templates, code for Python 2) are in many packages and are no fault; tests are left out.
+_COMPILE = (
+    CLOSURE
+    + """
+import compileall, functools, sysconfig
+from concurrent.futures import ProcessPoolExecutor
 
 def places(tops):
     for top in dict.fromkeys(tops):
@@ -63,6 +70,7 @@ with ProcessPoolExecutor(int(sys.argv[1])) as pool:
     done = sum(1 for _ in pool.map(compile, wanted, chunksize=16))
 print(done)
 """
+)
 
 
 def compile_bytecode(action: CompileBytecode, cpus: int, environ: Mapping[str, str], emit: Emit) -> Outcome:

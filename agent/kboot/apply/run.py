@@ -21,6 +21,7 @@ from kboot.apply.publish import publish
 from kboot.apply.settings import write_settings
 from kboot.apply.verify import threads_for, verify_files
 from kboot.apply.warm import warm_files
+from kboot.apply.warm_engine import warm_engine
 from kboot.checkpoint import Listing
 from kboot.events import Emit, PhaseFinished, PhaseStarted
 from kboot.host.clock import monotonic_s, unix_s
@@ -34,6 +35,7 @@ from kboot.plan.types import (
     QuarantineCache,
     StartEngine,
     VerifyFile,
+    WarmEngine,
     WarmFile,
     WriteHandoff,
     WriteSetting,
@@ -196,6 +198,8 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
         case CompileBytecode():
             compiling = _of(phase, CompileBytecode)
             return tuple(compile_bytecode(action, tools.cpus, tools.environ, emit) for action in compiling)
+        case WarmEngine():
+            return tuple(warm_engine(phase.name, a, tools.environ, emit, stop) for a in _of(phase, WarmEngine))
         case FetchFile():
             return _fetch(_of(phase, FetchFile), tools)
         case VerifyFile():

@@ -37,7 +37,8 @@ def collect_caches(host: Host, paths: Paths) -> tuple[CacheFacts, tuple[Gap, ...
             complete.add(name)
     compiled = host.machine_path(paths.bytecode)
     bytecode = frozenset(n for n in reader.names(compiled) if host.exists(f"{compiled}/{n}/{COMPLETE}"))
-    return CacheFacts(factors_of, frozenset(complete), bytecode=bytecode), reader.gaps
+    warmed = frozenset(reader.names(host.machine_path(paths.warmed)))
+    return CacheFacts(factors_of, frozenset(complete), bytecode=bytecode, warmed=warmed), reader.gaps
 
 
 def with_scan(facts: NodeFacts, host: Host, paths: Paths, key: str) -> NodeFacts:

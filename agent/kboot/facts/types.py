@@ -321,13 +321,15 @@ class CacheFacts:
     """Kernel-cache folders under the state directory: folder name → its recorded factors; complete ones apart.
 
     scan: what lies in the folder that this boot will use; None until its key is known.
-    bytecode: names of whole folders of compiled Python.
+    bytecode: names of whole folders of compiled Python. warmed: those whose engine's files were read into the page
+    cache since the machine's start.
     """
 
     factors_of: Mapping[str, Mapping[str, str]]
     complete: frozenset[str]
     scan: CacheScan | None = None
     bytecode: frozenset[str] = frozenset()
+    warmed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,11 @@ class Paths:
         return self.runtime / "handoff.json"
 
     @property
+    def warmed(self) -> Path:
+        """Which engines' own files were read into the page cache since the machine's start."""
+        return self.runtime / "warmed"
+
+    @property
     def boot(self) -> Path:
         """The running or last boot of this kernel."""
         return self.runtime / "boot.json"

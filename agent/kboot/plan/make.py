@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from kboot.checkpoint import CheckpointFacts
 from kboot.engines.types import CacheKey, Engine, Launch, LaunchAsk
 from kboot.facts.types import NodeFacts
-from kboot.plan.bytecode import bytecode_dir, plan_bytecode
+from kboot.plan.bytecode import bytecode_dir, plan_bytecode, plan_engine_files
 from kboot.plan.cache import plan_cache
 from kboot.plan.cache_damage import plan_quarantine, scan_warnings
 from kboot.plan.cache_place import place_warnings
 from kboot.plan.cache_stable import key_troubles, refuse_unstable
-from kboot.plan.fetch import plan_bytes
+from kboot.plan.fetch import plan_bytes, warm_budget_bytes
 from kboot.plan.flags import flag_warnings
 from kboot.plan.layout import chosen_gpus
 from kboot.plan.loading import loading_warnings
@@ -28,7 +28,8 @@ class PlanAsk:
     """What the operator asks of this run, and where things lie on this node.
 
     model_path, cache_root: as Paths names them. may_tune: kernel settings can be written (root, on the live machine).
-    bytecode_root: where compiled Python is kept; empty = nothing is compiled.
+    bytecode_root: where compiled Python is kept; empty = nothing is compiled. warmed_root: where it is noted that an
+    engine's own files were read; empty = they are not.
     inherited: the environment that an engine would inherit. classes: the node classes that say which GPUs are whose.
     """
 
@@ -41,6 +42,7 @@ class PlanAsk:
     inherited: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[NodeClass, ...] = ()
     bytecode_root: str = ""
+    warmed_root: str = ""
 
 
 def make_plan(
@@ -81,6 +83,7 @@ def make_plan(
         Phase("handoff", ("tune", "cache", "publish"), ()),
         Phase("serve", ("handoff",), start, "" if start else "kboot-engine.service or `kboot exec` starts the engine"),
     )
+    phases = _with_engine_files(phases, facts, profile, bytecode, ask.warmed_root)
     return Plan(
         profile=profile.name,
         layout=layout,
@@ -140,6 +143,21 @@ def _cache(
     prepare, note = plan_cache(facts.caches, key, cache_dir, profile.cache.seed)
     aside, compile_ = plan_quarantine(facts, layout, cache_dir), plan_bytecode(facts, bytecode)
     return Phase("cache", (), (*prepare, *aside, *compile_), "" if aside or compile_ else note)
+
+
+def _with_engine_files(
+    phases: tuple[Phase, ...], facts: NodeFacts, profile: Profile, bytecode: str, root: str
+) -> tuple[Phase, ...]:
+    """Return the phases with the reading of the engine's own files: beside a fetch, else before the checkpoint's."""
+    if not profile.warm.enabled:
+        return phases
+    read = plan_engine_files(facts, bytecode, root, warm_budget_bytes(profile.warm, facts.memory))
+    fetches = any(p.name == "fetch" and p.actions for p in phases)
+    if not read:
+        return phases
+    if fetches:
+        return tuple(replace(p, actions=(*p.actions, *read), note="") if p.name == "cache" else p for p in phases)
+    return tuple(replace(p, actions=(*read, *p.actions), note="") if p.name == "warm" else p for p in phases)
 
 
 def _stability(

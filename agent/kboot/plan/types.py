@@ -103,6 +103,22 @@ class CompileBytecode:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmEngine:
+    """Read a package's and its requirements' shared libraries and compiled Python into the page cache.
+
+    folder: of the compiled Python. marker: a file that says until the machine's next start that this was done.
+    limit_bytes: of the page cache, for all of them.
+    """
+
+    python: str
+    package: str
+    folder: str
+    marker: str
+    limit_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteHandoff:
     """Write the signed hand-off record that `kboot exec` checks."""
 
@@ -126,6 +142,7 @@ Action = (
     | PrepareCache
     | QuarantineCache
     | CompileBytecode
+    | WarmEngine
     | WriteHandoff
     | StartEngine
 )
@@ -188,6 +205,8 @@ def describe(action: Action) -> str:
             return f"put {action.entry} of the kernel cache aside"
         case CompileBytecode():
             return f"compile the Python of {action.package} and what it requires"
+        case WarmEngine():
+            return f"warm the files of {action.package} itself"
         case WriteHandoff():
             return "write the hand-off record"
         case StartEngine():
