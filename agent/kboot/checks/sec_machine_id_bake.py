@@ -22,7 +22,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         some(found, 5),
         wanted="an empty /etc/machine-id, no host keys, tokens, node key or records",
         why="every node started from the image is taken for the same machine, and whoever has it has the secrets",
-        hint="`: > /etc/machine-id` and remove the others as the last step (`cloud-init clean --machine-id`)",
+        hint="`kboot bake --finish` takes them out, as the last step of the image",
     )
 
 
