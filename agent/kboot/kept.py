@@ -10,7 +10,6 @@ from kboot import __version__
 from kboot.apply.handoff import read_handoff
 from kboot.apply.license import read_terms
 from kboot.apply.license import status as license_status
-from kboot.apply.reclaim import notice_sources
 from kboot.checkpoint import CheckpointFacts, LocalFile, RemoteFile
 from kboot.errors import KbootError, VerificationFailed
 from kboot.facts.kept_types import (
@@ -72,6 +71,8 @@ def ask_reclaim(words: Sequence[str], timeout_s: float) -> ReclaimFacts:
     Raises:
         ProfileError: a word names no source.
     """
+    from kboot.apply.reclaim import notice_sources  # and the network's modules with it, which quick mode does without
+
     deadline_s = monotonic_s() + timeout_s
     said, silent = "", {}
     for word, asked in notice_sources(words):
