@@ -10,11 +10,15 @@ from kboot.apply.fetch_work import Chosen, Claim, Job
 from kboot.apply.peer_board import Board
 from kboot.errors import SourceError, VerificationFailed
 from kboot.events import Emit
+from kboot.host.clock import monotonic_s
 from kboot.plan.exchange import ORIGIN, Want, choose
 from kboot.plan.ownership import Pieces, range_of, touched
 from kboot.sources.peers import Peer
 from kboot.store.partial import Partial
 from kboot.store.ranges import Ranges, add, gaps, subtract
+
+_IDLE_S = 0.1
+"""Where there was nothing to pick, waiting streams do not all look again at once, unless there is news."""
 
 _ORPHAN_S = 30.0
 """A file that the origin refuses is waited for so long while no other node gets anything new."""
@@ -44,11 +48,17 @@ class Exchange:
         self._given: dict[Job, dict[str, Ranges]] = {}
         self._suspect: list[Suspect] = []
         self._checking: Job | None = None
+        self._idle_until_s = 0.0
 
     def follow(self, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
         """Begin to ask the others what they have. See View."""
         self.board.gave_up = False
-        self._view.follow(wake, limits, limit)
+
+        def look() -> None:
+            self._idle_until_s = 0.0
+            wake()
+
+        self._view.follow(look, limits, limit)
 
     def end(self) -> None:
         """Ask no more."""
@@ -69,7 +79,8 @@ class Exchange:
 
     def pick(self, jobs: Sequence[Job]) -> Chosen | None:
         """Return what a stream is to receive next; the claim of it is told to began()."""
-        if not self._view.is_known:
+        now = monotonic_s()
+        if now < self._idle_until_s or not self._view.is_known:
             return None
         with self._lock:
             for job in jobs:
@@ -80,6 +91,7 @@ class Exchange:
             from_origin = sum(len(claims) for claims in self._receiving.values())
         pick = choose(wants, self._view.fleet(from_origin)) if wants else None
         if pick is None:
+            self._idle_until_s = now + _IDLE_S
             return None
         job = by_blob[pick.blob_id]
         source = None if pick.source == ORIGIN else self._view.peer(pick.source)
@@ -97,6 +109,7 @@ class Exchange:
     def ended(self, claim: Claim) -> None:
         """Take in what a stream received of a range."""
         blob_id, came = claim.job.action.file.blob_id, claim.position > claim.start
+        self._idle_until_s = 0.0
         if came:
             self._view.moved()
         with self._lock:

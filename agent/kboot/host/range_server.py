@@ -20,6 +20,7 @@ _STEP_BYTES = 1 << 20
 _AT_ONCE = 256
 _LONGEST_BODY_BYTES = 1 << 20
 _BACKLOG = 128
+_IDLE_S = 3600.0  # it is woken to end, and costs nothing while nobody asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,14 @@ class RangeServer:
             raise explain_os_error(exc, "listen for the other nodes", f"{address}:{port}") from exc
         self.address, self.port = address, int(self._server.server_address[1])
         self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="peers", daemon=True
+            target=self._server.serve_forever, kwargs={"poll_interval": _IDLE_S}, name="peers", daemon=True
         )
         self._thread.start()
 
     def close(self) -> None:
         """Stop answering; answers that are being sent are cut."""
+        with suppress(OSError):
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread, which sleeps until somebody comes
         self._server.shutdown()
         self._server.cut()
         self._server.server_close()
