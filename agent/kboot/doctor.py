@@ -193,6 +193,12 @@ def to_json(report: DoctorReport, since: Since | None = None) -> dict[str, objec
     }
 
 
+def checks_to_json(checks: Sequence[Check], mode: Mode) -> dict[str, object]:
+    """Return what checks ask, as `kboot doctor --list --json` prints it."""
+    listed = [{"id": c.id, "asks": c.asks, "source": c.source, "modes": sorted(c.modes)} for c in checks]
+    return {"schema": 1, "kind": "doctor-checks", "mode": mode, "checks": listed}
+
+
 def summary(report: DoctorReport, since: Since | None = None) -> str:
     """Return one line for a ticket: "doctor quick on node7: 1 fail (gpu.count), 2 warn (…), 15 ok, 6 skip; 0.4 s"."""
     parts = []

@@ -60,7 +60,10 @@ def test_a_gpu_that_refuses_memory_is_named() -> None:
     """One GPU of eight has an error when a context is taken."""
     finding = gpu_cuda_init.run(cuda(devices=device(2, failed="ECC_UNCORRECTABLE")), None, None)
 
-    assert ("fail", "no memory can be taken of GPU 0000:03:00.0 (ECC_UNCORRECTABLE)") == (finding.status, finding.seen)
+    assert ("fail", "no memory can be taken of GPU 2 (0000:03:00.0: ECC_UNCORRECTABLE)") == (
+        finding.status,
+        finding.seen,
+    )
 
 
 def test_a_gpu_that_cuda_leaves_out_is_a_finding_unless_somebody_hid_it() -> None:

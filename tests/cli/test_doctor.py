@@ -35,6 +35,18 @@ def test_one_check_can_be_asked_alone(kboot: Kboot) -> None:
     assert "cpu.quota" in ran.err
 
 
+def test_what_a_mode_asks_is_listed_and_nothing_is_asked(kboot: Kboot) -> None:
+    """--list shows id and question of each check in the order of the findings; --check and --skip choose."""
+    listed = kboot("doctor", "--list", "--json").doc
+    lines = kboot("doctor", "--mode", "deep", "--list", "--check", "gpu.*", "--skip", "gpu.[a-c]*").out.splitlines()
+
+    assert [f["id"] for f in kboot("doctor", "--json").doc["findings"]] == [c["id"] for c in listed["checks"]]
+    assert ("doctor-checks", "quick") == (listed["kind"], listed["mode"])
+    assert any(line.startswith("gpu.dcgm ") and line.endswith("?") for line in lines)
+    assert not any(line.startswith("gpu.cuda_init") for line in lines)
+    assert "source" in kboot("doctor", "--list", "-v", "--check", "net.ib").out
+
+
 def test_a_check_can_be_left_out_and_evidence_written(kboot: Kboot, tmp_path: Path) -> None:
     """--skip takes ids and patterns; --bundle writes a file that only its owner can read."""
     out = tmp_path / "node.tar.gz"

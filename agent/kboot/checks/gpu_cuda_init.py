@@ -66,12 +66,14 @@ def _devices(facts: NodeFacts, cuda: CudaFacts) -> Finding:
     failed = {d.bus_id: d.failed for d in cuda.devices if d.failed}
     hidden = facts.gpu.visible is not None or any(g.mig for g in facts.gpu.gpus)
     if failed:
+        index_of = {g.bus_id: g.index for g in facts.gpu.gpus}
+        named = some(f"GPU {index_of.get(bus, '?')} ({bus}: {why})" for bus, why in sorted(failed.items()))
         return Finding(
             "fail",
-            "no memory can be taken of " + some(f"GPU {bus} ({why})" for bus, why in sorted(failed.items())),
+            f"no memory can be taken of {named}",
             wanted="a context and 1 MiB on every GPU",
             why="the engine's worker on it ends when it starts, and the others with it",
-            hint="`nvidia-smi -q -i BUS_ID` and gpu.xid_recent; reset the GPU or reboot",
+            hint=f"`nvidia-smi -q -i {min(failed)}` and gpu.xid_recent; reset the GPU or reboot",
         )
     if len(cuda.devices) < len(facts.gpu.gpus) and not hidden:
         return Finding(

@@ -40,7 +40,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     odd = _odd(facts, reach)
     if odd:
         return _cut(odd, "others on the same NUMA node reach each other")
-    return Finding("ok", f"{sum(reach.values())} of {count(len(reach), 'pair')} of GPUs reach each other")
+    if all(reach.values()):
+        return Finding("ok", f"{count(len({index for pair in reach for index in pair}), 'GPU')}, every pair reaches")
+    return Finding("ok", f"{sum(reach.values())} of {count(len(reach), 'pair')} reach each other, all on one NUMA node")
 
 
 def reaches(facts: NodeFacts) -> Mapping[Pair, bool]:

@@ -48,6 +48,7 @@ class _Options:
     examples=(
         ("kboot doctor", "the questions that take under two seconds"),
         ("kboot doctor --profile demo --check 'gpu.*' -v", "some checks only, with their sources"),
+        ("kboot doctor --mode deep --list", "what that mode asks"),
         ("kboot doctor --since -1", "only what was not so at the boot before"),
         ("kboot doctor --fix", "show what doctor may change by itself, and ask"),
         ("kboot doctor --skip limits.nofile --bundle node.tar.gz", "evidence for a ticket"),
@@ -61,6 +62,7 @@ class _Options:
     ),
 )
 @click.option("--mode", type=click.Choice(_MODES), default="quick", show_default=True, help="How long it may take.")
+@click.option("--list", "listing", is_flag=True, help="Show what this mode asks, and ask nothing; -v: and where.")
 @click.option("--check", "only", metavar="ID", multiple=True, help="Ask this check only, or a pattern of ids.")
 @click.option("--skip", metavar="ID", multiple=True, help="Leave this check out, or a pattern of ids.")
 @click.option(
@@ -85,6 +87,7 @@ def command(
     common: Common,
     asked: Asked,
     mode: Mode,
+    listing: bool,
     only: tuple[str, ...],
     skip: tuple[str, ...],
     since: str,
@@ -102,6 +105,9 @@ def command(
     """
     if yes and not fix:
         raise click.UsageError("--yes answers what --fix asks; it means nothing without it")
+    if listing:
+        _list(common, mode, only, skip)
+        return
     options = _Options(mode, only, skip, since, bundle_file)
     node = open_node(common)
     report, news = _examine(common, asked, node, options)
@@ -118,6 +124,14 @@ def command(
         _show(common, node, options, report, news)
     if report.exit_status != ExitStatus.DONE:
         raise Finished(report.exit_status)
+
+
+def _list(common: Common, mode: Mode, only: tuple[str, ...], skip: tuple[str, ...]) -> None:
+    from kboot.doctor import checks_to_json, select_checks
+    from kboot.report.text_doctor import checks_text
+
+    checks = select_checks(mode, only, skip)
+    show(common, lambda: checks_text(checks, verbose=common.verbose), lambda: checks_to_json(checks, mode))
 
 
 def _examine(common: Common, asked: Asked, node: Node, options: _Options) -> tuple[DoctorReport, Since | None]:

@@ -51,3 +51,13 @@ def _finding(check: Check, finding: Finding, verbose: bool, width: int, paint: P
         if text:
             lines += wrap(text, f"{'':<9}{name:<7} ", width)
     return lines
+
+
+def checks_text(checks: Sequence[Check], *, verbose: bool = False, width: int = WIDTH) -> str:
+    """Return what checks ask, a line each in the order they are shown; verbose: and where they read it."""
+    lines: list[str] = []
+    for check in checks:
+        lines += wrap(check.asks, f"{check.id:<{_ID}} ", width)
+        if verbose:
+            lines += wrap(check.source, f"{'':<{_ID}} source  ", width)
+    return join(lines)
