@@ -101,9 +101,9 @@ def run(phases: Sequence[Phase], tools: Tools) -> Ran:
     waiting = list(phases)
     known = {phase.name for phase in phases}
     running: dict[Future[_Done], Phase] = {}
+    left: set[PhaseName] = set()
     with ThreadPoolExecutor(max(1, len(phases)), thread_name_prefix="phase") as pool:
         while waiting or running:
-    left: set[PhaseName] = set()
             for phase in [p for p in waiting if all(name in status for name in p.after if name in known)]:
                 waiting.remove(phase)
                 if blocked := _blocked(phase, status):
