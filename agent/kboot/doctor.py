@@ -27,6 +27,7 @@ from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_
 from kboot.profile.types import NodeConfig, Profile
 from kboot.report.evidence import evidence
 from kboot.report.examinations import Since
+from kboot.report.private_names import private_names
 from kboot.survey import DEPTHS, Surveyor
 
 
@@ -171,7 +172,7 @@ def bundle(report: DoctorReport, text: str) -> bytes:
     documents: dict[str, object] = {"doctor.json": to_json(report)}
     if report.facts is not None:
         documents["facts.json"] = facts_to_json(report.facts)
-    names = (report.hostname,) if report.hostname else ()
+    names = private_names(report.facts) if report.facts is not None else ()
     return evidence(documents, {"doctor.txt": text}, names, report.started_unix_s)
 
 
