@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tree-mib", type=_positive, default=2048, help="cache: MiB of all of them (default 2048)")
     parser.add_argument("--most-nodes", type=_positive, default=1024, help="fleet_sim: largest fleet (default 1024)")
     parser.add_argument("--quiet-s", type=float, default=30.0, help="longest wait for an idle machine before each run")
-    parser.add_argument("--no-fill", action="store_true", help="fetch: do not fill the page cache first")
+    parser.add_argument("--no-fill", action="store_true", help="fetch, verify: do not fill the page cache first")
     return parser
 
 

@@ -23,7 +23,7 @@ from statistics import median
 
 from kbench.document import Document, Value
 from kbench.kboot import PROFILE, clean_env, kboot, node_env, tool, version_of, write_profile
-from kbench.machine import measure, wait_quiet
+from kbench.machine import fill_page_cache, measure, wait_quiet
 from kbench.origin import COMMIT, REPO, Origin, make_checkpoint, serve
 
 TIMEOUT_S = 1800.0
@@ -32,7 +32,7 @@ LEDGER_SHARD_BYTES = 64 << 10
 LEDGER_CALLS = 20
 SPEED_S = 2
 READERS = 4
-BUFFER_BYTES = 4 << 20
+BUFFER_BYTES = 1 << 20
 PLAIN_BUFFER_BYTES = 256 << 10
 
 
@@ -47,7 +47,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One `kboot verify --mode full`: the whole command, and the time from the first byte to the last hash."""
+    """One `kboot verify --mode full`: the whole command, and the time from the first byte to the last hash.
+
+    peak_rss_mib: 0 where it was not sampled.
+    """
 
     wall_s: float
     pass_s: float
@@ -65,10 +68,11 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
     with serve(work / "origin", work, files, log_requests=False) as origin:
         node = _fetched(work / "node", origin)
         hf = None if tool("hf") is None else (tool("hf") or "hf")
-        rounds = [_round(asked, node, origin, hf) for _ in range(asked.rounds)]
+        rounds = [_round(asked, node, origin, hf, work / "junk") for _ in range(asked.rounds)]
+        peak_rss_mib = _verify(node, track_rss=True).peak_rss_mib
     shutil.rmtree(work / "origin", ignore_errors=True)
     shutil.rmtree(work / "node", ignore_errors=True)
-    return _document(node, rounds, hf, _ledger(work / "ledger"))
+    return _document(node, rounds, hf, {"peak_rss_mib": peak_rss_mib, **_ledger(work / "ledger")})
 
 
 def _fetched(folder: Path, origin: Origin) -> Node:
@@ -84,8 +88,13 @@ def _fetched(folder: Path, origin: Origin) -> Node:
     return Node(env, blobs, sum(p.stat().st_size for p in blobs))
 
 
-def _round(asked: argparse.Namespace, node: Node, origin: Origin, hf: str | None) -> dict[str, float]:
+def _round(asked: argparse.Namespace, node: Node, origin: Origin, hf: str | None, junk: Path) -> dict[str, float]:
     found: dict[str, float] = {}
+
+    def make_cold() -> None:
+        _evict(node.blobs)
+        if not asked.no_fill:
+            fill_page_cache(junk)
 
     def quietly(name: str, work: Callable[[], float]) -> None:
         wait_quiet(asked.quiet_s)
@@ -96,22 +105,25 @@ def _round(asked: argparse.Namespace, node: Node, origin: Origin, hf: str | None
     _read(node.blobs)
     wait_quiet(asked.quiet_s)
     warm = _verify(node)
-    found |= {"warm_wall_s": warm.wall_s, "warm_pass_s": warm.pass_s, "cpu_s": warm.cpu_s, "rss_mib": warm.peak_rss_mib}
+    found |= {"warm_wall_s": warm.wall_s, "warm_pass_s": warm.pass_s, "cpu_s": warm.cpu_s}
     print(f"kboot      {warm.wall_s:.3f} s, pass {warm.pass_s:.3f} s", file=sys.stderr, flush=True)
     _read(node.blobs)
     quietly("plain_s", lambda: _plain_loop(node))
     if hf:
         _read(node.blobs)
         quietly("hf_wall_s", lambda: _hf_verify(hf, node, origin))
-    quietly("disk_s", lambda: _cold_read(node))
-    _evict(node.blobs)
+    make_cold()
+    wait_quiet(asked.quiet_s)
+    found["disk_s"], found["disk_cpu_s"] = _cold_read(node)
+    make_cold()
     quietly("cold_pass_s", lambda: _verify(node).pass_s)
     return found
 
 
-def _verify(node: Node) -> Pass:
+def _verify(node: Node, *, track_rss: bool = False) -> Pass:
+    """Run it; sampling the memory of processes takes a few per cent of two CPUs, so that no timed run does it."""
     argv = [kboot(), "verify", "--profile", PROFILE, "--mode", "full", "--json"]
-    cost, printed = measure(argv, node.env, timeout_s=TIMEOUT_S)
+    cost, printed = measure(argv, node.env, timeout_s=TIMEOUT_S, track_rss=track_rss)
     document = json.loads(printed)
     outcomes = [o for o in document["outcomes"] if o["size_bytes"]]
     began = min(o["start_unix_s"] for o in outcomes)
@@ -203,12 +215,11 @@ def _evict(blobs: Sequence[Path]) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _cold_read(node: Node) -> float:
-    """Return the seconds it takes to read everything from the disk and do nothing with it."""
-    _evict(node.blobs)
-    began = time.monotonic()
+def _cold_read(node: Node) -> tuple[float, float]:
+    """Return wall and CPU seconds of reading everything from the disk and doing nothing with it."""
+    before, began = time.process_time(), time.monotonic()
     _read(node.blobs)
-    return time.monotonic() - began
+    return time.monotonic() - began, time.process_time() - before
 
 
 def _ledger(folder: Path) -> dict[str, Value]:
@@ -236,7 +247,14 @@ def _ledger(folder: Path) -> dict[str, Value]:
     return {"ledger_111_files_ms": median(took) * 1000, "ledger_111_files_command_ms": median(command) * 1000}
 
 
-def _document(node: Node, rounds: Sequence[dict[str, float]], hf: str | None, ledger: dict[str, Value]) -> Document:
+def _cold_limit_gb_s(found: dict[str, float], gb: float) -> float:
+    """Return the slower of the disk, and of CPUs that have to read what they hash."""
+    cpus = len(os.sched_getaffinity(0))
+    cpu_s_per_gb = cpus / found["limit_gb_s"] + found["disk_cpu_s"] / gb
+    return min(gb / found["disk_s"], cpus / cpu_s_per_gb)
+
+
+def _document(node: Node, rounds: Sequence[dict[str, float]], hf: str | None, once: dict[str, Value]) -> Document:
     gb = node.size_bytes / 1e9
 
     def typical(of: Callable[[dict[str, float]], float]) -> float:
@@ -246,6 +264,10 @@ def _document(node: Node, rounds: Sequence[dict[str, float]], hf: str | None, le
         "fraction_of_limit": typical(lambda r: gb / r["warm_pass_s"] / r["limit_gb_s"]),
         "fraction_of_plain_loop": typical(lambda r: r["plain_s"] / r["warm_pass_s"]),
         "cold_fraction_of_disk": typical(lambda r: r["disk_s"] / r["cold_pass_s"]),
+        "cold_fraction_of_disk_or_hash": typical(
+            lambda r: gb / r["cold_pass_s"] / min(gb / r["disk_s"], r["limit_gb_s"])
+        ),
+        "cold_fraction_of_limit": typical(lambda r: gb / r["cold_pass_s"] / _cold_limit_gb_s(r, gb)),
     }
     left_out = {}
     if hf:
@@ -262,11 +284,12 @@ def _document(node: Node, rounds: Sequence[dict[str, float]], hf: str | None, le
         "warm_gb_per_s": typical(lambda r: gb / r["warm_pass_s"]),
         "warm_command_s": typical(lambda r: r["warm_wall_s"]),
         "cpu_s_per_gb": typical(lambda r: r["cpu_s"] / gb),
-        "peak_rss_mib": typical(lambda r: r["rss_mib"]),
         "plain_loop_gb_per_s": typical(lambda r: gb / r["plain_s"]),
         "cold_gb_per_s": typical(lambda r: gb / r["cold_pass_s"]),
         "disk_gb_per_s": typical(lambda r: gb / r["disk_s"]),
-        **ledger,
+        "disk_cpu_s_per_gb": typical(lambda r: r["disk_cpu_s"] / gb),
+        "cold_limit_gb_per_s": typical(lambda r: _cold_limit_gb_s(r, gb)),
+        **once,
     }
     if hf:
         figures["hf_command_s"] = typical(lambda r: r["hf_wall_s"])

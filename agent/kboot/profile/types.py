@@ -172,7 +172,8 @@ class VerifyAsk:
 
     mode: ledger = every file's identity is the one it had when it was last hashed; quick = ledger + structure of
     every shard; full = every byte is hashed again at every boot.
-    threads: 0 = one per allowed CPU, at most 32.
+    threads: files at once; 0 = one per allowed CPU where they are in memory, twice that and at least 8 where they come
+    from the disk; at most 32 either way.
     image: of a file that came in this node's image and that nobody hashed here: full = every byte before the hand-off;
     bake = fs-verity, else samples before it, and every byte in the background.
     image_hash: when that begins: beside = while the engine starts; after = once it answers.

@@ -13,10 +13,10 @@ from kboot.host.pagecache import Reading, new_buffer
 from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, first_difference
 
 BUFFER_BYTES = 512 << 10
-"""What is copied from the page cache at once: small enough to be hashed out of a core's own cache.
+"""What is copied from the page cache at once where it is not mapped: small enough to be hashed out of a core's cache.
 
-CPU seconds for a GB on Zen 5, where hashing alone takes 0.556: 64 KiB 0.728, 256 KiB 0.681, 512 KiB 0.686, 1 MiB 0.691,
-4 MiB 0.715; mapped instead of copied 0.90. Smaller ones would make many threads wait for the interpreter.
+CPU seconds for a GB on Zen 5, where hashing alone takes 0.490: 64 KiB 0.528, 256 KiB 0.515, 512 KiB 0.515, 1 MiB 0.528,
+4 MiB 0.546. Smaller ones would make many threads wait for the interpreter.
 """
 
 
