@@ -172,8 +172,10 @@ def test_a_cache_of_another_user_is_named_with_its_owner() -> None:
     scan = CacheScan(1, 1, 0, unwritable=Unwritable("triton/cache", 0, "0755", 1))
     finding = cache_dirs.run(node(caches={"scan": scan}), PROFILE, None)
 
-    assert "warn" == finding.status
-    assert "triton/cache (uid 0, mode 0755)" in finding.seen
+    assert ("fail", "triton/cache (uid 0, mode 0755) cannot be changed by the engine's user") == (
+        finding.status,
+        finding.seen,
+    )
 
 
 @pytest.mark.parametrize(

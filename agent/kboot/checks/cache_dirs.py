@@ -27,11 +27,12 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     scan = facts.caches.scan
     if scan is not None and scan.unwritable is not None:
         where = scan.unwritable
+        more = f" and {where.count - 1} more" if where.count > 1 else ""
         return Finding(
-            "warn",
-            f"{where.path} (uid {where.uid}, mode {where.mode}) and {where.count - 1} more cannot be changed",
+            "fail",
+            f"{where.path or '.'} (uid {where.uid}, mode {where.mode}){more} cannot be changed by the engine's user",
             wanted="owned by the engine's user",
-            why="the engine compiles again at every boot, or ends with 'Permission denied'",
+            why="the engine ends with 'Permission denied' where it must write, or compiles again at every boot",
             hint=f"`chown -R` the folder of {where.path} to the user of kboot-engine.service",
         )
     return Finding("ok", "the cache's mount runs files")
