@@ -80,6 +80,7 @@ class LocalFile:
     reserved_bytes: disk blocks that its partial has already, written or not.
     of_image: of a file that nobody hashed on this node, what its image vouches for.
     loaded: [start, end) stretches that this node's ranks load, and that resident_bytes is about; empty = all of it.
+    enforced: the kernel proves its bytes at every read (fs-verity), by the digest that it had when they were hashed.
     """
 
     file: RemoteFile
@@ -91,6 +92,7 @@ class LocalFile:
     reserved_bytes: int = 0
     of_image: OfImage = ""
     loaded: tuple[tuple[int, int], ...] = ()
+    enforced: bool = False
 
     @property
     def loaded_bytes(self) -> int:

@@ -1,6 +1,8 @@
 import importlib.util
 import json
 import os
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -232,3 +234,54 @@ def test_the_tree_lists_what_is_served_and_remembers_the_rest(node: Node) -> Non
 
     assert sorted(FILES) == sorted(tree["files"])
     assert [["original/model.safetensors", "not in the index"]] == tree["kboot"]["skipped"]
+
+
+def test_a_file_system_that_proves_files_is_let_to(node: Node) -> None:
+    """With `verify.fs_verity` each proven file gets its digest; where there is none, that is told and all is served."""
+    action = PublishCheckpoint(LISTING, str(node.model), "test")
+    outcome = publish(action, node.store, node.told.append, enforce=True)
+    found = node.store.local(LISTING)
+
+    assert "done" == outcome.status
+    assert {"verified"} == {local.state for local in found}
+    assert () == node.store.unenforced(LISTING)
+    assert ([] if all(local.enforced for local in found) else ["verity.not_here"]) == node.notices()
+
+
+@pytest.fixture
+def proving(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A mounted ext4 with fs-verity; skipped where this kernel has none, or this process may not mount."""
+    mkfs = shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if os.geteuid() or mkfs is None:
+        pytest.skip("needs root and mkfs.ext4")
+    if not Path("/sys/fs/ext4/features/verity").exists():
+        pytest.skip("this kernel has no fs-verity for ext4 (CONFIG_FS_VERITY)")
+    image, folder = tmp_path / "image", tmp_path / "disk"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run([mkfs, "-q", "-O", "verity", "-b", "4096", str(image)], check=True, timeout=60)
+    mounted = subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, timeout=60)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount: {mounted.stderr.decode().strip()}")
+    request.addfinalizer(lambda: subprocess.run(["umount", str(folder)], check=True, timeout=60))
+    return folder
+
+
+def test_the_kernel_proves_what_was_proven(proving: Path) -> None:
+    """The ledger has each digest, a second look finds nothing to do, and nobody can write to the files any more."""
+    node = Node(proving)
+    fake.fetch_all(node.store, LISTING, FILES)
+    action = PublishCheckpoint(LISTING, str(node.model), "test")
+    publish(action, node.store, node.told.append, enforce=True)
+    blob = node.store.blob_path(LISTING.repo, LISTING.files[0].blob_id)
+    rows = node.store.ledger.rows(LISTING.repo).values()
+    again = publish(action, node.store, node.told.append, enforce=True)
+    node.store.ledger.close()
+
+    assert all(local.enforced for local in node.store.local(LISTING))
+    assert {"fs-verity sha256"} == {row.detail.partition(":")[0] for row in rows}
+    assert "unchanged" == again.status
+    with pytest.raises(PermissionError):
+        blob.write_bytes(b"other")
+    node.store.ledger.close()

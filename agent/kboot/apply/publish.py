@@ -15,21 +15,24 @@ from kboot.store.layout import dangling_links, other_files
 from kboot.store.store import Store
 
 
-def publish(action: PublishCheckpoint, store: Store, emit: Emit) -> Outcome:
+def publish(action: PublishCheckpoint, store: Store, emit: Emit, *, enforce: bool = False) -> Outcome:
     """Link the snapshot, write its listing and ref, and point the serving path at it; only when all is proven.
 
     In this order: trees/<commit>.json, without which hub would not notice what is missing; the links; refs/<branch>;
     the serving path, in one step. Killed anywhere, the serving path leads to the old checkpoint or the new one.
+    enforce: let the kernel prove the files at every read from now on, where the file system can (fs-verity).
     """
-    return carry_out("publish", action, lambda: _publish(action, store, emit))
+    return carry_out("publish", action, lambda: _publish(action, store, emit, enforce))
 
 
-def _publish(action: PublishCheckpoint, store: Store, emit: Emit) -> Effect:
+def _publish(action: PublishCheckpoint, store: Store, emit: Emit, enforce: bool) -> Effect:
     listing, model_path = action.listing, Path(action.model_path)
     here = store.local(listing)
     if unproven := [f for f in here if f.state != "verified" and f.of_image not in ("samples", "verity")]:
         raise _not_proven(unproven)
     _tell_others(listing, store, emit)
+    if enforce:
+        _enforce(listing, store, emit)
     if store.is_published(listing, model_path):
         return Effect("unchanged", before=listing.commit, after=listing.commit)
     before = store.commit_at(model_path)
@@ -43,6 +46,14 @@ def _publish(action: PublishCheckpoint, store: Store, emit: Emit) -> Effect:
     store.set_ref(listing)
     store.set_model(listing, model_path)
     return Effect(before=before, after=listing.commit)
+
+
+def _enforce(listing: Listing, store: Store, emit: Emit) -> None:
+    for local in store.local(listing):
+        if local.state == "verified" and not local.enforced and not store.enforce(listing, local.file):
+            text = f"the file system of {store.paths.hub} has no fs-verity: it does not prove files when they are read"
+            emit(Notice("verity.not_here", text))
+            return
 
 
 def _tell_others(listing: Listing, store: Store, emit: Emit) -> None:

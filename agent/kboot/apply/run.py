@@ -212,7 +212,7 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
         case WarmFile():
             return warm_files(_of(phase, WarmFile), tools.listing, store, tools.warm_budget_bytes, emit, stop)
         case PublishCheckpoint() as action:
-            return (publish(action, store, emit),)
+            return (publish(action, store, emit, enforce=profile.verify.fs_verity),)
         case WriteHandoff() as action:
             return (tools.write_handoff(action),)
         case StartEngine():

@@ -33,7 +33,10 @@ def read_checkpoint(
         KbootError: the commit has no weights that the profile leaves, or its index is broken.
     """
     listing = _resolve(profile.checkpoint, store, sources, offline, emit)
-    return checkpoint_facts(listing, store, profile.name)
+    facts = checkpoint_facts(listing, store, profile.name)
+    if facts.published and profile.verify.fs_verity and store.unenforced(listing):
+        return replace(facts, published=False)
+    return facts
 
 
 def checkpoint_facts(listing: Listing, store: Store, profile: str) -> CheckpointFacts:

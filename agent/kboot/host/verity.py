@@ -45,6 +45,22 @@ def measure(path: Path) -> str | None:
     return f"sha256:{bytes(answer[4 : 4 + size_bytes]).hex()}"
 
 
+def may_enable(path: Path) -> bool:
+    """Return whether the file has no digest yet, on a file system that has such digests.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, _MEASURE, bytearray(struct.pack("=HH", 0, _MAX_DIGEST_BYTES) + bytes(_MAX_DIGEST_BYTES)))
+    except OSError as exc:
+        return exc.errno == errno.ENODATA
+    finally:
+        os.close(fd)
+    return False
+
+
 def enable(path: Path) -> bool:
     """Let the file system prove this file from now on; it can never be written to again, only removed or replaced.
 

@@ -177,12 +177,14 @@ class VerifyAsk:
     image: of a file that came in this node's image and that nobody hashed here: full = every byte before the hand-off;
     bake = fs-verity, else samples before it, and every byte in the background.
     image_hash: when that begins: beside = while the engine starts; after = once it answers.
+    fs_verity: let the file system prove every file at each read, once its hash was right (fs-verity), where it can.
     """
 
     mode: Literal["ledger", "quick", "full"] = "ledger"
     threads: Annotated[int, Ge(0), Le(256)] = 0
     image: Literal["full", "bake"] = "full"
     image_hash: Literal["beside", "after"] = "after"
+    fs_verity: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

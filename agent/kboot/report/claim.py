@@ -31,6 +31,8 @@ def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 
     if earlier:
         since = datetime.fromtimestamp(min(earlier), UTC).strftime("%Y-%m-%d %H:%M UTC")
         parts.append(f"{len(earlier)} of {all_files} unchanged since they were hashed, the oldest {since}")
+    if enforced := sum(f.enforced for f in proven):
+        parts.append(f"{enforced} of {all_files} proven by the kernel at every read (fs-verity)")
     if structures:
         parts.append(f"structure of {count(structures, 'file')} looked at")
     return "; ".join(parts)

@@ -24,7 +24,9 @@ from kboot.host.files import (
     replace_link,
 )
 from kboot.host.paths import Paths
+from kboot.host.verity import enable, may_enable
 from kboot.store import layout, trees
+from kboot.store.enforced import enforced_by, with_proof
 from kboot.store.hashing import Hashed, hash_file
 from kboot.store.ledger import How, Ledger, Mark, MarkReader, Row
 from kboot.store.partial import have_bytes
@@ -152,7 +154,7 @@ class Store:
         if found.size_bytes != file.size_bytes:
             why = f"its size is {found.size_bytes}, listed is {file.size_bytes}"
             return self._with_reserved(repo, LocalFile(file, "damaged", found.size_bytes, why=why))
-        return self._with_reserved(repo, _judged(file, found, row))
+        return self._with_reserved(repo, with_proof(_judged(file, found, row), row, blob))
 
     def _not_here(self, repo: str, file: RemoteFile, blob: Path, exc: OSError) -> LocalFile:
         if exc.errno not in (errno.ENOENT, errno.ELOOP):
@@ -205,7 +207,8 @@ class Store:
     def record_hashed(self, listing: Listing, file: RemoteFile, hashed: Hashed) -> None:
         """Write down that every byte of a blob was read from this disk and is right; durable after ledger.settle()."""
         mark = self.mark_of(self.blob_path(listing.repo, file.blob_id), hashed.identity)
-        self.ledger.record([_row(listing, file, file.blob_id, mark, "full", "this disk")], durable=False)
+        enforced = enforced_by(self.blob_path(listing.repo, file.blob_id))
+        self.ledger.record([_row(listing, file, file.blob_id, mark, "full", "this disk", enforced)], durable=False)
         if not self.ledger.prefixes(file.blob_id).digests:
             self.ledger.keep_prefixes(file.blob_id, hashed.prefixes)
 
@@ -228,6 +231,24 @@ class Store:
         if replace(after, ctime_ns=before.ctime_ns) == before:
             self.ledger.record([replace(row, mark=after)])
         return done
+
+    def enforce(self, listing: Listing, file: RemoteFile) -> bool:
+        """Let the kernel prove a proven blob at every read from now on, and write that down; False where it cannot.
+
+        Raises:
+            KbootError: it failed, or the blob is not the one that was proven.
+        """
+        if not self.keep_proof(listing, file, enable):
+            return False
+        if row := self.ledger.row(listing.repo, file.blob_id):
+            enforced = enforced_by(self.blob_path(listing.repo, file.blob_id))
+            self.ledger.record([replace(row, detail=enforced)])
+        return True
+
+    def unenforced(self, listing: Listing) -> tuple[RemoteFile, ...]:
+        """Return the proven files that the kernel could prove at every read, and does not yet."""
+        here = [local for local in self.local(listing) if local.state == "verified" and not local.enforced]
+        return tuple(f.file for f in here if may_enable(self.blob_path(listing.repo, f.file.blob_id)))
 
     def forget(self, listing: Listing, file: RemoteFile) -> None:
         """Make a file count as never hashed."""
