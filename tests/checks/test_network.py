@@ -8,8 +8,10 @@ import pytest
 from good_node import CHECKPOINT, GPUS, HEALTH, NODE, PROFILE, files, node
 
 from kboot.checks import (
+    gpu_arch_support,
     gpu_dcgm,
     gpu_driver_branch,
+    gpu_driver_cuda_compat,
     gpu_mixed,
     net_ca_file,
     net_ratelimit,
@@ -17,6 +19,7 @@ from kboot.checks import (
     nvlink_allreduce,
 )
 from kboot.checks.drivers import BRANCHES, branch_of, month_of
+from kboot.checks.engine_needs import needs_of
 from kboot.facts.asked_types import AllReduce, DiagTest, SourceAnswer
 from kboot.facts.types import Gap
 
@@ -160,3 +163,44 @@ def test_an_all_reduce_is_judged_by_class_and_only_over_nvlink() -> None:
     assert "ok" == nvlink_allreduce.run(node(asked={"allreduce": slow}, health=pcie), None, None).status
     wrong = nvlink_allreduce.run(node(asked={"allreduce": replace(slow, wrong=3)}), None, None)
     assert ("fail", "3 wrong values in an all-reduce of 2.1 GB") == (wrong.status, wrong.seen)
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "needs"),
+    [
+        ("vllm", "0.14.0", ((7, 0), None)),
+        ("vllm", "0.21.0", ((7, 5), None)),
+        ("vllm", "0.33.0.dev3+g1", ((7, 5), None)),
+        ("vllm", None, ((7, 0), None)),
+        ("sglang", "0.5.19", ((7, 5), None)),
+        ("sglang", "0.5.20", ((7, 5), 13)),
+        ("sglang", "0.6", ((7, 5), 13)),
+    ],
+)
+def test_what_an_engine_needs_depends_on_its_release(
+    engine: str, version: str | None, needs: tuple[tuple[int, int], int | None]
+) -> None:
+    """The newest row that is not newer than the release; an engine nobody described needs nothing."""
+    found = needs_of(engine, version)
+
+    assert found is not None
+    assert needs == (found.capability, found.cuda)
+    assert needs_of("tokenspeed", "1.0") is None
+
+
+def test_a_release_that_needs_a_newer_cuda_is_found_without_its_packages() -> None:
+    """SGLang 0.5.20 on a driver that runs CUDA 12 at most, with no package that tells what it was built for."""
+    old = node(gpu={"cuda_version": "12.8"}, engine={"name": "sglang", "version": "0.5.20", "packages": {}})
+    finding = gpu_driver_cuda_compat.run(old, PROFILE, None)
+
+    assert ("fail", "driver 580.65.06 or newer") == (finding.status, finding.wanted)
+    before = node(gpu={"cuda_version": "12.8"}, engine={"name": "sglang", "version": "0.5.19", "packages": {}})
+    assert "skip" == gpu_driver_cuda_compat.run(before, PROFILE, None).status
+
+
+def test_a_gpu_that_a_newer_release_left_behind_is_found() -> None:
+    """V100 (7.0) ran vLLM 0.14; 0.33 has no kernels for it."""
+    volta = {"gpus": tuple(replace(g, compute_capability=(7, 0)) for g in GPUS)}
+
+    assert "fail" == gpu_arch_support.run(node(gpu=volta), PROFILE, None).status
+    assert "ok" == gpu_arch_support.run(node(gpu=volta, engine={"version": "0.14.0"}), PROFILE, None).status

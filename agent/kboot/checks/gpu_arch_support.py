@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import layout_for
+from kboot.checks.engine_needs import needs_of
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
-
-OLDEST = {"vllm": (7, 0), "sglang": (7, 5)}
-"""The lowest compute capability in the architecture lists that the projects build their own wheels with."""
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -20,9 +18,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("unknown", f"NVML did not answer ({facts.gpu.nvml})")
     layout = layout_for(facts.gpu, profile) if profile else None
     engine = layout.engine if layout else facts.engine.name
-    oldest = OLDEST.get(engine)
-    if not gpus or oldest is None:
+    needs = needs_of(engine, facts.engine.version if engine == facts.engine.name else None)
+    if not gpus or needs is None:
         return Finding("skip", "no GPU is listed" if not gpus else f"kboot has no table for engine {engine or 'none'}")
+    oldest = needs.capability
     old = [g.index for g in gpus if g.compute_capability and g.compute_capability < oldest]
     found = some(sorted({"{}.{}".format(*g.compute_capability) for g in gpus if g.compute_capability}))
     if not old:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.drivers import OLDEST_DRIVER
+from kboot.checks.engine_needs import needs_of
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.facts.types import NodeFacts
+from kboot.facts.types import EngineFacts, NodeFacts
 from kboot.profile.types import Profile
 
 _TAG = re.compile(r"\+cu(\d{2})\d$")
@@ -21,7 +22,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     gpu = facts.gpu
     if gpu.nvml in ("no-library", "no-driver"):
         return Finding("skip", f"no GPU driver is loaded ({gpu.nvml})")
-    built = _built_for(facts.engine.packages)
+    built = _built_for(facts.engine.packages) or _needed(facts.engine)
     if built is None:
         if gpu.nvml != "ok":
             return Finding("unknown", f"NVML did not answer ({gpu.nvml})")
@@ -53,6 +54,14 @@ def _built_for(packages: Mapping[str, str]) -> tuple[int, str] | None:
         if major and major.isdigit():
             return int(major), f"{name} {version}"
     return None
+
+
+def _needed(engine: EngineFacts) -> tuple[int, str] | None:
+    """Return what the engine's own release needs, where no package says what it was built for."""
+    needs = needs_of(engine.name, engine.version)
+    if needs is None or needs.cuda is None:
+        return None
+    return needs.cuda, f"{engine.name} {engine.version}"
 
 
 CHECK = Check(
