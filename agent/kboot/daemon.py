@@ -33,6 +33,7 @@ from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.job import BootOptions
 from kboot.profile.types import NodeConfig, Profile
+from kboot.proof import Proof
 from kboot.report.progress import PhaseView, Tracker, summarize
 from kboot.report.types import BootReport
 from kboot.report.units import show_seconds
@@ -352,26 +353,25 @@ def run_daemon(
 ) -> int:
     """Run the daemon in this process until it is told to stop; return its exit status.
 
-    load: reads the profile; called before each boot, so that SIGHUP sees what was edited. emit: logs events.
-    config: where to serve metrics, and who announces the end of the machine.
+    load: reads the profile before each boot, so that SIGHUP sees what was edited. config: metrics and notices.
 
     Raises:
         KbootError: preparing the node failed for good; its status is the process's.
         ActionFailed: another daemon runs with these paths ("locked"), or its socket cannot be made.
     """
     make_dirs(paths.runtime)
-    asked = options or BootOptions()
+    config, ask = config or NodeConfig(), options or BootOptions()
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
-        config = config or NodeConfig()
-        inbox, peering = Inbox(paths.socket), Peering(paths)
+        inbox, peering, proof = Inbox(paths.socket), Peering(paths), Proof(host, paths, emit)
 
         def prepare(tell: Emit, stop: threading.Event) -> BootReport:
-            return boot(load(), host, paths, asked, tell, stop, peering=peering)
+            done = proof.after(load(), lambda p: boot(p, host, paths, ask, tell, stop, peering=peering))
+            return with_power_on(done, paths, emit)
 
         try:
             daemon = Daemon(
                 profile_name=profile_name,
-                prepare=lambda tell, stop: with_power_on(prepare(tell, stop), paths, emit),
+                prepare=prepare,
                 record=paths.handoff,
                 inbox=inbox,
                 notifier=notifier or own_notifier(),
@@ -384,7 +384,7 @@ def run_daemon(
             halt = threading.Event()
             warm_all = partial(warm_again, host=host, paths=paths, emit=emit, stop=halt)
             helpers = (
-                Tender(host, paths, emit),
+                *(proof, Tender(host, paths, emit)),
                 WarmKeeper(daemon.stands_by, lambda: warm_all(load()), emit),
                 Monitor(source, paths, emit, config.metrics_port, config.metrics_file),
                 NoticeWatch(config.reclaim, emit, daemon.leave),

@@ -13,6 +13,7 @@ from kboot.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kboot.errors import KbootError
+    from kboot.events import Event
     from kboot.host.types import Host
     from kboot.job import BootOptions
     from kboot.report.types import BootReport
@@ -42,6 +43,8 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
     from kboot.apply.reclaim import NoticeWatch
     from kboot.boot import boot
     from kboot.cli.watch import log_end, stop_on_signals, watch
+    from kboot.events import PhaseStarted
+    from kboot.proof import Proof
 
     node = open_node(common)
     need_this_machine(node.host, doing)
@@ -62,10 +65,18 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
             if seen.log is None and not options.exit_when_ready:
                 click.echo(f"serving on {profile.serve.host}:{profile.serve.port}; Ctrl-C stops it", err=True)
 
+        def emit(event: Event) -> None:
+            seen.emit(event)
+            if isinstance(event, PhaseStarted) and event.phase == "serve":  # the hand-off is there
+                proof.offer(profile)
+
         notices = NoticeWatch(node.config.reclaim if options.serve else (), seen.emit, lambda _said: stop.set())
-        notices.begin()
-        report = boot(profile, node.host, node.paths, options, seen.emit, stop, on_ready)
-        notices.end()
+        proof = Proof(node.host, node.paths, seen.emit)
+        for helper in (notices, proof):
+            helper.begin()
+        report = boot(profile, node.host, node.paths, options, emit, stop, on_ready)
+        for helper in (proof, notices):
+            helper.end()
     if not answered:
         log_end(seen, report)
         show_report(common, node, report)

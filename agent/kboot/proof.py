@@ -1,0 +1,138 @@
+"""What of an image was only compared with its manifest? Hashed in the background, once the node can spare the disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from kboot.apply.first_boot import image_of, pinned
+from kboot.apply.handoff import read_handoff
+from kboot.apply.pace import Pace
+from kboot.errors import KbootError
+from kboot.events import Emit, Notice
+from kboot.host.clock import unix_s
+from kboot.host.files import remove
+from kboot.host.http import ask
+from kboot.host.paths import Paths
+from kboot.host.priority import be_idle
+from kboot.host.types import Host
+from kboot.profile.types import Profile
+from kboot.report.types import BootReport
+from kboot.store.store import Store
+from kboot.verification import verify_checkpoint
+
+SERVING_MIB_S = 200
+"""How much is read beside an engine that serves; beside one that starts there is no limit but the idle priority."""
+
+_ASK_S = 5.0
+
+
+def unproven(profile: Profile, paths: Paths) -> int:
+    """Return how many files of the checkpoint were compared with the image by samples, and hashed by nobody here."""
+    store = Store(paths)
+    ask_ = profile.checkpoint
+    listing = store.known_listing(ask_.repo, ask_.revision)
+    return sum(local.of_image == "samples" for local in store.local(listing)) if listing else 0
+
+
+class Proof:
+    """Works in a thread of its own, at idle priority, beside whoever prepares or serves.
+
+    answers: whether the engine of the record serves; asked every few seconds where the hash waits for that.
+    """
+
+    def __init__(self, host: Host, paths: Paths, emit: Emit, answers: Callable[[], bool] | None = None) -> None:
+        self._host, self._paths, self._emit = host, paths, emit
+        self._answers = answers or self._engine_answers
+        self._stop, self._offered = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._profile: Profile | None = None
+        self._thread = threading.Thread(target=self._run, name="proof", daemon=True)
+
+    def begin(self) -> None:
+        """Wait for an offer."""
+        self._thread.start()
+
+    def offer(self, profile: Profile) -> None:
+        """Look whether something of this profile's checkpoint is to be hashed, now that its hand-off is there."""
+        with self._lock:
+            self._profile = pinned(profile, image_of(self._paths, self._emit))
+        self._offered.set()
+
+    def after(self, profile: Profile, prepare: Callable[[Profile], BootReport]) -> BootReport:
+        """Prepare the node, then offer what is left to be hashed; return the report."""
+        report = prepare(profile)
+        if report.status in ("done", "degraded"):
+            self.offer(profile)
+        return report
+
+    def end(self) -> None:
+        """Stop; what was hashed until now is known, the next boot goes on from there."""
+        self._stop.set()
+        self._offered.set()
+        self._thread.join(_ASK_S)
+
+    def _run(self) -> None:
+        be_idle()
+        while self._offered.wait() and not self._stop.is_set():
+            self._offered.clear()
+            with self._lock:
+                profile = self._profile
+            if profile is None or profile.verify.image != "bake":
+                continue
+            try:
+                self._prove(profile)
+            except KbootError as exc:
+                self._emit(Notice("image.not_proven", f"{exc.code}: {exc.message}; the next boot tries again"))
+
+    def _prove(self, profile: Profile) -> None:
+        files = unproven(profile, self._paths)
+        if not files or not self._is_time(profile):
+            return
+        self._emit(Notice("image.proving", f"{files} files of the image are hashed in the background"))
+        rate_mib_s = SERVING_MIB_S if profile.verify.image_hash == "after" else 0
+        asked = replace(profile, verify=replace(profile.verify, image="full"))
+        found = verify_checkpoint(
+            asked,
+            self._host,
+            self._paths,
+            "full",
+            repair=False,
+            offline=True,
+            emit=self._emit,
+            stop=self._stop,
+            pace=Pace(rate_mib_s, background=True),
+            min_age_s=unix_s(),  # those that were hashed at any time are left
+        )
+        wrong = [o for o in found.outcomes if o.status == "failed"]
+        if wrong:
+            self._refuse(wrong[0].error)
+        elif not self._stop.is_set():
+            self._emit(Notice("image.proven", found.claim))
+
+    def _is_time(self, profile: Profile) -> bool:
+        """Return True when it may begin; False when told to stop while the engine has not answered yet."""
+        while profile.verify.image_hash == "after" and not self._answers():
+            if self._stop.wait(_ASK_S) or self._offered.is_set():
+                return False
+        return True
+
+    def _engine_answers(self) -> bool:
+        try:
+            url = read_handoff(self._paths).health_url
+        except KbootError:
+            return False
+        return url is None or ask(url, _ASK_S).ok
+
+    def _refuse(self, error: KbootError | None) -> None:
+        """Let no engine be started from these files again; what one has loaded already only a person can judge."""
+        said = error.message if error else "a file of the image is wrong"
+        remove(self._paths.handoff)
+        self._emit(
+            Notice(
+                "image.damaged",
+                f"{said}; the engine may have loaded it. It is not started again from this record: `kboot boot` mends "
+                "the file where a source has it",
+            )
+        )
