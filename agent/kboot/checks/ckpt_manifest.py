@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, layout_for, unread
-from kboot.checks.ckpt_complete import asked, not_listed
+from kboot.checks.ckpt_complete import asked
 from kboot.checks.types import EVERYWHERE, Check, Finding
 from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
@@ -14,7 +14,7 @@ from kboot.profile.types import Profile
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """An engine loads what the index names; a shard that nobody listed would be missing without a word."""
     if checkpoint is None:
-        return not_listed(facts, profile)
+        return Finding("skip", "no commit is known on this disk: see ckpt.complete")
     listing = checkpoint.listing
     layout = layout_for(facts.gpu, profile) if profile else None
     if layout is not None and layout.nodes > 1 and listing.revision != listing.commit:
