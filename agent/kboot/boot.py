@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kboot.apply.beside import BESIDE, begin
@@ -33,6 +34,7 @@ from kboot.serving import OnReady, Serving, serve
 from kboot.store.store import Store
 
 if TYPE_CHECKING:
+    from kboot.apply.fleet_caches import CacheKeeper
     from kboot.apply.peering import Member
 
 _TEMP_AGE_S = 600.0
@@ -111,6 +113,9 @@ def _boot(
         if member is not None:
             member.offer(job.checkpoint.listing, job.store)
             tools = replace(tools, exchange=partial(member.exchange, emit))
+            keeper = _keeper(job.prepared, member, profile, paths, emit)
+            if keeper is not None:
+                keeper.restore(stop)
         at_once = options.serve and not options.standby
         later = tuple(p for p in job.phases if at_once and p.name in BESIDE)
         ran = run([p for p in job.phases if p not in later], tools)
@@ -125,6 +130,8 @@ def _boot(
     if good and member is not None:
         report = _start_together(job.prepared, report, member, paths, emit, stop)
         good = report.status in ("done", "degraded")
+        if good and keeper is not None:
+            keeper.begin()
     if job.prepared is not None and options.serve and good:
         beside = begin(later, tools)
         try:
@@ -141,6 +148,19 @@ def _rejoin(
 ) -> tuple[Member | None, Emit]:
     now = joined.join(profile, host, emit)
     return now, (emit if now is member or now is None else now.begin(emit))
+
+
+def _keeper(
+    prepared: Prepared | None, member: Member, profile: Profile, paths: Paths, emit: Emit
+) -> CacheKeeper | None:
+    """Return what looks after the kernel caches of the nodes that serve together; None on a node that serves alone."""
+    if prepared is None or not prepared.group.members or not profile.cache.enabled:
+        return None
+    from kboot.apply.fleet_caches import Place
+
+    group, plan = prepared.group, prepared.plan
+    place = Place(plan.cache_key, group.rank, len(group.members), Path(plan.cache_dir), paths.fleet_caches)
+    return member.keep_caches(place, group.members, emit)
 
 
 def _start_together(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kboot.apply.exchange import Exchange
 from kboot.apply.exchange_view import View
+from kboot.apply.fleet_caches import CACHES_TARGET, CacheKeeper, Place
 from kboot.apply.fleet_state import STATE_TARGET, FleetState
 from kboot.apply.handoff import read_handoff
 from kboot.apply.pace import Throttle
@@ -51,11 +52,12 @@ class Member:
         self._ended = threading.Event()
         self._pass = _Manners(ask, paths, self._ended)
         self.files: dict[str, Callable[[], Path | None]] = {}
+        self.pages: dict[str, Callable[[], bytes]] = {STATE_TARGET: self.state.page}
+        self._keeper: CacheKeeper | None = None
         self._server: PeerServer | None = None
         try:
             address = bind_address(ask, facts, me)
-            pages = {STATE_TARGET: self.state.page}
-            self._server = PeerServer(address, me.port, key, pages, emit, self._pass.pass_by, self.files)
+            self._server = PeerServer(address, me.port, key, self.pages, emit, self._pass.pass_by, self.files)
         except KbootError as exc:
             if isinstance(exc, ProfileError):
                 raise
@@ -69,6 +71,16 @@ class Member:
     def failed(self, error: KbootError) -> None:
         """Tell the others that the boot has failed, and why."""
         self.state.change(stage="failed", why=error.message[:500])
+
+    def keep_caches(self, place: Place, members: Sequence[FleetNode], emit: Emit) -> CacheKeeper:
+        """Return what looks after the kernel caches of the nodes that serve together; it has not begun."""
+        if self._keeper is not None:
+            self._keeper.end()
+        peers = self._peers()
+        by_rank = {rank: peers[node.name] for rank, node in enumerate(members) if node.name in peers}
+        self._keeper = CacheKeeper(place, by_rank, self.files, emit)
+        self.pages[CACHES_TARGET] = self._keeper.page
+        return self._keeper
 
     def offer(self, listing: Listing, store: Store) -> None:
         """Give out from now on what is here of this commit."""
@@ -104,6 +116,8 @@ class Member:
     def end(self) -> None:
         """Answer no more."""
         self._ended.set()
+        if self._keeper is not None:
+            self._keeper.end()
         if self._server is not None:
             self._server.close()
 

@@ -88,6 +88,11 @@ class Paths:
         return self.runtime / "live"
 
     @property
+    def fleet_caches(self) -> Path:
+        """Archives of kernel caches that nodes of a fleet keep for each other."""
+        return self.state / "fleet-caches"
+
+    @property
     def socket(self) -> Path:
         """Where the daemon answers `kboot status`."""
         return self.runtime / "kboot.sock"
