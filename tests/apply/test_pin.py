@@ -286,6 +286,31 @@ def test_the_processes_of_a_service_are_those_of_its_cgroup(tmp_path: Path) -> N
     assert (7, 8) == pids_of(host, Unit("kboot-engine.service"))
 
 
+@pytest.mark.parametrize(
+    ("first", "inside"),
+    [
+        ("0::/init.scope", "0::/machine.slice/machine-a.scope/payload/system.slice/kboot-engine.service"),
+        ("0::/init.scope", "0::/system.slice/docker-1f.scope/system.slice/kboot-engine.service"),
+        ("0::/docker/1f/init.scope", "0::/docker/2e/system.slice/kboot-engine.service"),
+    ],
+)
+def test_a_machine_inside_this_one_has_services_of_its_own(tmp_path: Path, first: str, inside: str) -> None:
+    """The same name in a container is another engine; in the container itself it is the one."""
+    host = machine(tmp_path, {1: ("init", 1)}, first)
+    machine(tmp_path, {7: ("a", 1)}, inside)
+
+    assert () == pids_of(host, Unit("kboot-engine.service"))
+
+
+def test_a_container_that_sees_the_whole_path_knows_its_own_services(tmp_path: Path) -> None:
+    """Without a namespace of cgroups the first process tells where this machine begins."""
+    host = machine(tmp_path, {1: ("init", 1)}, "0::/docker/1f/init.scope")
+    machine(tmp_path, {7: ("a", 1)}, "0::/docker/1f/system.slice/kboot-engine.service")
+    machine(tmp_path, {8: ("b", 1)}, "0::/system.slice/kboot-engine.service")
+
+    assert (7,) == pids_of(host, Unit("kboot-engine.service"))
+
+
 def test_a_worker_without_a_process_is_a_finding(tmp_path: Path) -> None:
     """Nothing stands in for what was not found."""
     (check,) = check_workers(of(plan(3, 0, 1)), machine(tmp_path, {}), {})

@@ -83,9 +83,32 @@ def pids_of(host: Host, scope: Scope) -> tuple[int, ...]:
         case Tree(root):
             return _tree(host, pids, root)
         case Unit(name):
-            return tuple(
-                pid for pid in pids if name in _text(host, f"/proc/{pid}/cgroup").replace("\n", "/").split("/")
-            )
+            ours = _machine_of(host)
+            return tuple(pid for pid in pids if _is_in_unit(_text(host, f"/proc/{pid}/cgroup"), name, ours))
+
+
+def _machine_of(host: Host) -> tuple[str, ...]:
+    """Return the cgroup of this machine's first process without its own unit: () but in a container that sees it."""
+    path = _text(host, "/proc/1/cgroup").splitlines()[-1:]
+    parts = [part for part in path[0].rpartition(":")[2].split("/") if part] if path else []
+    return tuple(parts[:-1] if parts[-1:] == ["init.scope"] else parts)
+
+
+def _is_in_unit(text: str, name: str, machine: tuple[str, ...]) -> bool:
+    """Return whether a process is in a unit of this machine: only slices stand above it, so no machine inside this one.
+
+    text: of /proc/PID/cgroup, lines "0::/system.slice/kboot-engine.service/…".
+    """
+    for line in text.splitlines():
+        parts = [part for part in line.rpartition(":")[2].split("/") if part]
+        if name in parts:
+            above = tuple(parts[: parts.index(name)])
+            between = above[len(machine) :]
+            if above[: len(machine)] == machine and all(
+                part.endswith(".slice") or part.startswith("user@") for part in between
+            ):
+                return True
+    return False
 
 
 def title_of(host: Host, pid: int) -> str:
