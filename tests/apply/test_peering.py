@@ -17,7 +17,7 @@ from fakes.peer import own_address
 from kboot.apply.joining import Peering
 from kboot.apply.peering import bind_address, serves
 from kboot.boot import boot
-from kboot.errors import ActionFailed, ProfileError
+from kboot.errors import ActionFailed, ProfileError, SourceError
 from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.host.paths import Paths
 from kboot.host.range_server import RangeServer, Reply
@@ -170,6 +170,15 @@ def test_a_node_never_answers_everywhere(bind: str) -> None:
         bind_address(FleetAsk(bind=bind), FleetFacts(0, (HERE, THERE), "fleet.peers"), HERE)
 
     assert "fleet-bind-not-valid" == caught.value.code
+
+
+def test_a_network_that_is_not_up_yet_is_waited_for() -> None:
+    """No address on the way to the others is no mistake of the profile's: the same boot may succeed later."""
+    away = FleetNode("n1", "nowhere.invalid", 7417)
+    with pytest.raises(SourceError) as caught:
+        bind_address(FleetAsk(), FleetFacts(0, (FleetNode("n0", "n0.invalid", 7417), away), "x"), away)
+
+    assert ("no-way-to-fleet", True) == (caught.value.code, caught.value.retry)
 
 
 def test_a_node_that_was_not_handed_over_does_not_serve(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from kboot.report.verdict import is_transient
         (SourceError("file-not-found", "x"), False),
         (NotReady("fleet-not-together", "x"), True),
         (FactMissing("fleet-incomplete", "x"), True),
+        (FactMissing("not-in-fleet", "x"), True),
         (ActionFailed("fleet-disagrees", "x"), False),
         (NotReady("engine-died", "x"), False),
     ],

@@ -38,7 +38,7 @@ class Peering:
         from kboot.sources.fleet_auth import read_key
 
         facts, old = find_fleet(host, ask), self._member
-        if old is not None and (old.ask, old.facts) == (ask, facts):
+        if old is not None and old.answers and (old.ask, old.facts) == (ask, facts):
             return old
         self.end()
         if facts.me is None:

@@ -16,7 +16,7 @@ from kboot.apply.pace import Throttle
 from kboot.apply.peer_board import Board
 from kboot.apply.peer_server import PeerServer
 from kboot.checkpoint import Listing
-from kboot.errors import KbootError, ProfileError
+from kboot.errors import KbootError, ProfileError, SourceError
 from kboot.events import Emit, Notice
 from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.host.clock import monotonic_s
@@ -62,6 +62,11 @@ class Member:
             if isinstance(exc, ProfileError):
                 raise
             emit(Notice("peers.not_served", f"{exc.code}: {exc.message} ({', '.join(exc.where)})"))
+
+    @property
+    def answers(self) -> bool:
+        """Return whether the others can ask this node."""
+        return self._server is not None
 
     def begin(self, emit: Emit) -> Emit:
         """Begin a boot as another run of this node; return what its events go to, so that the others see it get on."""
@@ -162,6 +167,7 @@ def bind_address(ask: FleetAsk, facts: FleetFacts, me: FleetNode) -> str:
 
     Raises:
         ProfileError: fleet.bind is no address or interface of this node, or all of them.
+        SourceError: there is no address yet, or no way to the others: at boot, networks come up when they do.
     """
     address = ask.bind
     if address and not is_address(address):
@@ -172,10 +178,17 @@ def bind_address(ask: FleetAsk, facts: FleetFacts, me: FleetNode) -> str:
     elif not address:
         others = facts.others or (me,)
         address = me.host if is_address(me.host) else address_to(others[0].host, others[0].port)
-    if not address or ipaddress.ip_address(address.partition("%")[0]).is_unspecified:
+    if not address:
+        raise SourceError(
+            "no-way-to-fleet",
+            f"this node has no address on the way to the others yet (fleet.bind is {ask.bind!r})",
+            hint="see `ip address` and `ip route`; order kboot.service after network-online.target",
+            retry=True,
+        )
+    if ipaddress.ip_address(address.partition("%")[0]).is_unspecified:
         raise ProfileError(
             "fleet-bind-not-valid",
-            f"there is no one address of this node to answer the others on (fleet.bind is {ask.bind!r})",
+            f"fleet.bind is {ask.bind!r}, every address of this node at once",
             hint="name the address or interface of the cluster's network: fleet.bind",
         )
     return address

@@ -5,9 +5,8 @@ from __future__ import annotations
 from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
 from kboot.report.types import BootReport
 
-
-_OTHERS = frozenset({"fleet-not-together", "fleet-incomplete"})
-"""Nodes that are not there may come: a machine that was taken away is replaced by another."""
+_OTHERS = frozenset({"fleet-not-together", "fleet-incomplete", "not-in-fleet"})
+"""Nodes that are not there may come, this one's own address as well: a network comes up when it does."""
 
 
 def is_transient(error: KbootError) -> bool:
