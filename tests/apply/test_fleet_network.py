@@ -183,6 +183,20 @@ def test_a_node_that_dies_is_not_waited_for(fleet: Fleet) -> None:
     assert 1.25 * COPY_BYTES >= fleet.hub.sent_bytes  # its quarter at most
 
 
+@pytest.mark.parametrize("fleet", [3], indirect=True)
+def test_a_node_that_is_started_again_goes_on(fleet: Fleet) -> None:
+    """Killed half way and started at once: what it had stays, and what it had from the origin it gives on."""
+    nodes = fleet.start(1, 2, 3)
+    fleet.wait_until_sent(COPY_BYTES // 2)
+    os.killpg(nodes[2].pid, 9)
+    nodes[2].communicate(timeout=DEADLINE_S)
+    again = fleet.start(3)
+    done([*nodes[:2], *again])
+
+    assert fleet.whole(1, 2, 3)
+    assert 1.34 * COPY_BYTES >= fleet.hub.sent_bytes  # its third at most
+
+
 @pytest.mark.parametrize("fleet", [4], indirect=True)
 def test_a_node_on_a_slow_line_holds_nobody_up(fleet: Fleet) -> None:
     """The others help with its part; it gets everything in the end, and the origin is not asked for more."""

@@ -20,7 +20,7 @@ from kboot.store.ranges import Ranges, add, gaps, subtract
 _IDLE_S = 0.1
 """Where there was nothing to pick, waiting streams do not all look again at once, unless there is news."""
 
-_ORPHAN_S = 30.0
+_ORPHAN_S = 120.0
 """A file that the origin refuses is waited for so long while no other node gets anything new."""
 
 
@@ -50,9 +50,9 @@ class Exchange:
         self._checking: Job | None = None
         self._idle_until_s = 0.0
 
-    def follow(self, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
-        """Begin to ask the others what they have. See View."""
-        self.board.gave_up = False
+    def follow(self, wake: Callable[[], None], limits: Limits, limit: Limit, moved_bytes: Callable[[], int]) -> None:
+        """Begin to ask the others what they have. See View. moved_bytes: what this node has received so far."""
+        self.board.gave_up, self.board.moved_bytes = False, moved_bytes
 
         def look() -> None:
             self._idle_until_s = 0.0
@@ -62,7 +62,8 @@ class Exchange:
 
     def end(self) -> None:
         """Ask no more."""
-        self.board.gave_up = True
+        moved_bytes = self.board.moved_bytes()
+        self.board.gave_up, self.board.moved_bytes = True, lambda: moved_bytes
         self._view.end()
 
     @property

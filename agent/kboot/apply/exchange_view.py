@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -38,7 +39,7 @@ class Patience:
     first_s: for so long at most nothing is asked of the origin before every node was asked once. late_s: one that does
     not answer yet. preparing_s: one that answers, and knows nothing of the commit yet. never_s: from then on one that
     did not come is not expected. lost_s: one that answers no more. alone_s: the same where none of several answers, so
-    that it is this node that is cut off. stalled_s: one that answers and gets nothing new.
+    that it is this node that is cut off. stalled_s: one that answers and receives nothing.
     """
 
     first_s: float = 10.0
@@ -68,6 +69,7 @@ class _Seen:
     gained_s: float = 0.0
     complete: bool = False
     gave_up: bool = False
+    moved_bytes: int = 0
     have: dict[str, Pieces] = field(default_factory=dict)
     fetching: dict[str, Pieces] = field(default_factory=dict)
     busy: int = 0
@@ -159,12 +161,22 @@ class View:
         with self._lock:
             return tuple(name for name, seen in self._seen.items() if self._gives(seen, now) and not seen.complete)
 
-    def quiet_s(self) -> float:
-        """Return for how long nobody has got anything new; long when nobody answers."""
+    def missed(self) -> bool:
+        """Return whether a node was here, has not got everything, and does not answer now: it may come back."""
         now = monotonic_s()
         with self._lock:
+            known = [seen for seen in self._seen.values() if seen.answered_s is not None and not seen.dropped]
+            return any(not seen.complete and self._is_lost(seen, now) for seen in known)
+
+    def quiet_s(self) -> float:
+        """Return for how long nobody has received anything, or was heard of; long where nobody ever was."""
+        now = monotonic_s()
+        with self._lock:
+            heard = [seen.answered_s for seen in self._seen.values() if seen.answered_s is not None]
+            if not heard:
+                return math.inf if now - self._began_s > 2 * self._patience.late_s else 0.0
             answering = any(self._gives(seen, now) for seen in self._seen.values())
-            return now - self._moved_s if answering else 1e9 if now - self._began_s > 2 * self._patience.late_s else 0.0
+            return now - (self._moved_s if answering else max(self._moved_s, *heard))
 
     # -- what this node finds out
 
@@ -233,7 +245,7 @@ class View:
         try:
             have, fetching = self._pieces(document["have"]), self._pieces(document["fetching"])
             complete, limited = document["complete"] is True, dict(document["limited_s"])
-            gave_up = document["gave_up"] is True
+            gave_up, moved_bytes = document["gave_up"] is True, int(document["moved_bytes"])
             for name, for_s in limited.items():
                 limit(name, float(for_s) + _JITTER_S * random.random())
         except (KeyError, ValueError, TypeError, AttributeError) as exc:
@@ -243,8 +255,9 @@ class View:
             back = seen.told and not seen.dropped
             gained = have != seen.have or seen.answered_s is None
             news = gained or fetching != seen.fetching or back
-            if gained:
+            if gained or moved_bytes != seen.moved_bytes:
                 seen.gained_s = self._moved_s = now
+            seen.moved_bytes = moved_bytes
             if not seen.dropped:
                 seen.have, seen.fetching, seen.complete = have, fetching, complete
             seen.gave_up = gave_up

@@ -129,7 +129,8 @@ class _Fetch:
         """Fetch until every job is settled or kboot is told to stop."""
         try:
             if self._exchange is not None:
-                self._exchange.follow(self._pool.wake, self._desk.paused, self._desk.pause)
+                pool, desk = self._pool, self._desk
+                self._exchange.follow(pool.wake, desk.paused, desk.pause, lambda: pool.moved_bytes)
             while not self._pool.settled and not self._stop.is_set() and not self._bugs:
                 self._grow()
                 self._keep(_LOOK_S)

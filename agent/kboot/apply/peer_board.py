@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,7 @@ class Board:
         self.sizes: Mapping[str, int] = {blob: entry.file.size_bytes for blob, entry in self._entries.items()}
         self._limited: Mapping[str, float] = {}
         self.gave_up = False  # a fetch ended without everything, and none is on
+        self.moved_bytes: Callable[[], int] = lambda: 0  # received so far: a sign of life between two pieces
         for local in store.local(listing):
             if local.state == "verified" and local.file.size_bytes:
                 self._entries[local.file.blob_id].whole = True
@@ -104,6 +105,7 @@ class Board:
             "have": have,
             "fetching": fetching,
             "limited_s": limited,
+            "moved_bytes": self.moved_bytes(),
         }
 
     def part(self, blob_id: str, start: int, end: int) -> tuple[Part, int] | None:

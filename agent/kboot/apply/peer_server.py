@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from kboot.apply.peer_board import Board
 from kboot.events import Emit, Notice
-from kboot.host.clock import unix_s
+from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.files import identity
 from kboot.host.range_server import Asked, Part, RangeServer, Reply
 from kboot.sources.fleet_auth import (
@@ -61,12 +61,19 @@ class PeerServer:
         self._board: Board | None = None
         self._lock = threading.Lock()
         self._told: set[str] = set()
-        self._server = RangeServer(address, port, self.answer, pass_by)
+        self._pass_by = pass_by
+        self._given_s = monotonic_s()
+        self._server = RangeServer(address, port, self.answer, self._pass)
         self.address, self.port = self._server.address, self._server.port
 
     def offer(self, board: Board) -> None:
         """Give out from this board from now on."""
         self._board = board
+
+    @property
+    def quiet_s(self) -> float:
+        """For how long no byte of a file has been given."""
+        return monotonic_s() - self._given_s
 
     def close(self) -> None:
         """Stop answering."""
@@ -85,6 +92,10 @@ class PeerServer:
             known = refusal not in ("unsigned", "other-key")
             return self._signed(request, nonce_of(proof), reply) if known else reply
         return self._signed(request, nonce_of(proof), self._reply(asked, byte_range))
+
+    def _pass(self, size_bytes: int) -> None:
+        self._given_s = monotonic_s()
+        self._pass_by(size_bytes)
 
     def _reply(self, asked: Asked, byte_range: str) -> Reply:
         if asked.method != "GET":

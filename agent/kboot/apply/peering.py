@@ -32,6 +32,7 @@ from kboot.store.store import Store
 
 _LINGER_S = 1800.0
 _QUIET_S = 30.0
+_RETURN_S = 10.0  # a node that was lost on the way is waited for once more
 _LOOK_S = 0.2
 _STALL_S = 10.0  # another node may have the same bytes: it is not waited for as long as an origin
 _SERVING_KNOWN_S = 5.0
@@ -49,6 +50,7 @@ class Member:
         self.state = FleetState(me.name)
         self._emit = emit
         self._board: Board | None = None
+        self._seen: View | None = None  # of the last fetch
         self._ended = threading.Event()
         self._pass = _Manners(ask, paths, self._ended)
         self.files: dict[str, Callable[[], Path | None]] = {}
@@ -97,7 +99,9 @@ class Member:
         """Return the dealings of one fetch with the others; None where there are no others."""
         if self._board is None or not self.facts.others:
             return None
-        return Exchange(self.me.name, self._peers(), self._board, emit)
+        exchange = Exchange(self.me.name, self._peers(), self._board, emit)
+        self._seen = exchange.view
+        return exchange
 
     def linger(self, stop: threading.Event) -> None:
         """Go on giving until every node that answers has everything, or nobody gets anything new; bounded."""
@@ -106,10 +110,14 @@ class Member:
         view = View(self.me.name, self._peers(), self._board, lambda _event: None)
         view.follow(lambda: None, dict, lambda _name, _for_s: None)
         until_s, said = monotonic_s() + _LINGER_S, False
+        missed = self._seen is not None and self._seen.missed()
+        back_s = monotonic_s() + (_RETURN_S if missed else 0.0)
         try:
             while monotonic_s() < until_s and not stop.is_set():
                 waiting = view.waits_for()
-                if view.is_known and (not waiting or view.quiet_s() >= _QUIET_S):
+                idle = not waiting and monotonic_s() >= back_s
+                quiet_s = min(view.quiet_s(), self._server.quiet_s)
+                if view.is_known and (idle or quiet_s >= _QUIET_S):
                     return
                 if waiting and not said:
                     said = True
