@@ -40,6 +40,7 @@ from kboot.inquiry import (
     free_gpus,
     inquire,
     read_workers,
+    recorded_cuda,
     why_no_trust,
 )
 from kboot.profile.types import CheckpointAsk, LayoutAsk, ParallelAsk, Profile
@@ -326,3 +327,16 @@ def test_cuda_that_hangs_costs_its_time_from_the_start(tmp_path: Path, cuda: Cal
 
     assert found is not None
     assert "hung" == found.state
+
+
+def test_a_recorded_machine_tells_what_cuda_answered(tmp_path: Path) -> None:
+    """B156 on a tree: cuda.json beside nvml.json; without one, or with something else in it, nothing is told."""
+    assert recorded_cuda(RecordedHost(tmp_path)) is None
+    for text, state in (('{"cuda_init": "SYSTEM_NOT_READY", "code": 802}', "refused"), ('{"cuda_init": 3}', "crashed")):
+        (tmp_path / "cuda.json").write_text(text)
+        found = recorded_cuda(RecordedHost(tmp_path))
+        assert found is not None
+        assert state == found.state
+    for text in ("[]", "{", "[" * 100_000):
+        (tmp_path / "cuda.json").write_text(text)
+        assert recorded_cuda(RecordedHost(tmp_path)) is None

@@ -30,6 +30,7 @@ from kboot.host.paths import Paths
 from kboot.host.probes import ask_in_child, at_most
 from kboot.host.processes import set_memory_policy
 from kboot.host.types import Host
+from kboot.jsontext import parse_json
 from kboot.plan.memory.place import place
 from kboot.plan.memory.reserve import DRIVER_RESERVE
 from kboot.profile.types import Profile
@@ -119,6 +120,8 @@ def inquire(
             workers=_workers(inquiry),
             trust=_trust(inquiry),
         )
+    else:
+        asked = replace(asked, cuda=recorded_cuda(inquiry.host))
     manager = facts.health.fabric_manager
     if manager is not None and manager.switches and inquiry.wants("fabric.manager"):
         asked = replace(asked, manager=ask_manager(inquiry.host))
@@ -140,6 +143,15 @@ def _cuda(inquiry: Inquiry, facts: NodeFacts, patient: Patient) -> CudaFacts | N
     except OSError as exc:
         inquiry.gaps.append(Gap("asked.cuda", "cuInit", str(exc)))
         return None
+
+
+def recorded_cuda(host: Host) -> CudaFacts | None:
+    """Return what cuda.json of a recorded tree says, in the form of kboot.host.cuda_child; None without one."""
+    try:
+        answers = parse_json(host.read_text("/cuda.json"))
+    except (OSError, ValueError):
+        return None
+    return cuda_facts(answers) if isinstance(answers, dict) else None
 
 
 def free_gpus(facts: NodeFacts) -> tuple[Gpu, ...]:

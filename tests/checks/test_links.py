@@ -316,7 +316,7 @@ def test_slices_and_sealed_gpus_do_not_reach_each_other_and_that_is_no_fault() -
     cut = {"cuda": CudaFacts("ok", devices=none)}
     waiting = tuple(replace(h, fabric=Fabric("in-progress", "SUCCESS", 0, "")) for h in HEALTH)
 
-    assert "warn" == gpu_p2p.run(node(asked=cut), None, None).status
+    assert "fail" == gpu_p2p.run(node(asked=cut), None, None).status
     assert "skip" == gpu_p2p.run(node(asked=cut, gpu={"gpus": gpus(mig=True)}), None, None).status
     assert "skip" == gpu_p2p.run(node(asked=cut, links={"confidential": "on"}), None, None).status
     assert "skip" == gpu_p2p.run(node(asked=cut, health={"gpus": waiting}), None, None).status

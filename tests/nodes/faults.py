@@ -99,6 +99,37 @@ def dead_fabric_manager(root: Path) -> None:
     change_file(root, f"{_UNITS}/nvidia-fabricmanager.service/cgroup.procs", lambda _: "")
 
 
+def cuda_refused(root: Path) -> None:
+    """NVML lists every GPU, and no program can start CUDA: the fabric is not set up yet."""
+    (root / "cuda.json").write_text('{"cuda_init": "SYSTEM_NOT_READY", "code": 802}')
+
+
+def cut_peers(root: Path) -> None:
+    """All NVLinks are up, and the first GPU reaches no other."""
+    buses = [gpu["bus_id"][-12:].lower() for gpu in json.loads((root / "nvml.json").read_text())["gpus"]]
+    devices = [{"bus_id": b, "peers": {o: buses[0] not in (b, o) for o in buses if o != b}} for b in buses]
+    (root / "cuda.json").write_text(json.dumps({"cuda_init": "OK", "devices": devices}))
+
+    def change(answers: dict[str, Any]) -> None:
+        for gpu in answers["gpus"]:
+            gpu["health"] = {**gpu.get("health", {}), "nvlinks": [True] * 18}
+
+    change_nvml(root, change)
+
+
+def other_fabric_manager(root: Path) -> None:
+    """The fabric manager was upgraded and the driver was not; systemd starts it again and again."""
+    unit = "systemctl show nvidia-fabricmanager.service --property=ActiveState,NRestarts"
+    printed = {
+        "nv-fabricmanager --version": "Fabric Manager version is : 999.1\n",
+        unit: "ActiveState=failed\nNRestarts=5\n",
+    }
+    file = root / "programs.json"
+    before = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps(before | {line: {"status": 0, "text": text} for line, text in printed.items()}))
+    dead_fabric_manager(root)
+
+
 def mismatched_library(root: Path) -> None:
     """The driver's library was upgraded under the loaded module."""
     (root / "nvml.json").write_text('{"nvml_init": "LIB_RM_VERSION_MISMATCH", "library": "590.44.01"}')
@@ -138,6 +169,8 @@ def stuck_process(root: Path) -> None:
 
 
 FAULTS: dict[str, Callable[[Path], None]] = {
+    "cuda-refused": cuda_refused,
+    "cut-peers": cut_peers,
     "dead-fabric-manager": dead_fabric_manager,
     "full-disk": full_disk,
     "hung-nvml": hung_nvml,
@@ -147,6 +180,7 @@ FAULTS: dict[str, Callable[[Path], None]] = {
     "lost-mount": lost_mount,
     "mismatched-library": mismatched_library,
     "no-inodes": no_inodes,
+    "other-fabric-manager": other_fabric_manager,
     "read-only": read_only,
     "refused-module": refused_module,
     "stuck-process": stuck_process,

@@ -16,6 +16,8 @@ from nodes.faults import FAULTS, xid
 from nodes.plugin import MachineRoot
 
 EXPECTED = {
+    "cuda-refused": {"gpu.cuda_init": "fail", "gpu.count": "ok"},
+    "cut-peers": {"gpu.p2p": "fail", "nvlink.links": "ok"},
     "dead-fabric-manager": {"fabric.manager": "fail", "fabric.state": "fail"},
     "full-disk": {"fit.disk": "fail"},
     "hung-nvml": {"gpu.nvml_responsive": "fail", "gpu.count": "unknown"},
@@ -25,6 +27,7 @@ EXPECTED = {
     "lost-mount": {"disk.mounted": "fail"},
     "mismatched-library": {"gpu.driver_lib_match": "fail"},
     "no-inodes": {"fit.disk": "fail"},
+    "other-fabric-manager": {"fabric.manager": "fail"},
     "read-only": {"disk.fs_ro": "fail", "disk.errors": "fail"},
     "refused-module": {"sys.secureboot": "fail", "gpu.count": "fail"},
     "stuck-process": {"sys.dstate": "warn"},

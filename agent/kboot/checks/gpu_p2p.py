@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.told import virtual
@@ -33,13 +34,13 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     linked = {g.index for g in facts.health.gpus if g.nvlinks and any(g.nvlinks)}
     cut = sorted(pair for pair, can in reach.items() if not can and set(pair) <= linked)
     if cut:
-        return _cut(cut, "NVLinks are up on both")
+        return _cut("fail", cut, "NVLinks are up on both")
     if not any(reach.values()):
         why = "the hypervisor does not offer it" if virtual(facts) else "these parts do not offer it over PCIe"
         return Finding("skip", f"no GPU reaches another: {why}")
     odd = _odd(facts, reach)
     if odd:
-        return _cut(odd, "others on the same NUMA node reach each other")
+        return _cut("warn", odd, "others on the same NUMA node reach each other")
     if all(reach.values()):
         return Finding("ok", f"{count(len({index for pair in reach for index in pair}), 'GPU')}, every pair reaches")
     return Finding("ok", f"{sum(reach.values())} of {count(len(reach), 'pair')} reach each other, all on one NUMA node")
@@ -70,10 +71,10 @@ def _same_node(node_of: Mapping[int, int | None], pair: Pair) -> bool:
     return node_of[pair[0]] is not None and node_of[pair[0]] == node_of[pair[1]]
 
 
-def _cut(pairs: list[Pair], but: str) -> Finding:
+def _cut(status: Literal["warn", "fail"], pairs: list[Pair], but: str) -> Finding:
     named = some(f"{a}-{b}" for a, b in pairs)
     return Finding(
-        "warn",
+        status,
         f"{count(len(pairs), 'pair')} of GPUs cannot reach each other ({named}), but {but}",
         wanted="peer access between them",
         why="NCCL copies through host memory: collectives are many times slower, without an error",
