@@ -163,13 +163,15 @@ def test_a_network_file_system_says_what_it_does_to_mapped_loading_and_caches(fs
     assert "kernel caches rely" in finding.why
 
 
-def test_a_clock_that_nothing_keeps_right_is_a_warning_but_in_a_container() -> None:
-    """The host's clock is the host's matter."""
+def test_a_clock_that_nothing_keeps_right_is_a_warning_but_where_the_host_keeps_it() -> None:
+    """In a container and in WSL it is the host's matter."""
     adrift = {"clock": KernelClock(synchronised=False, error_s=16.0)}
 
     assert "warn" == time_sync.run(node(upkeep=adrift), None, None).status
     assert "skip" == time_sync.run(node(upkeep=adrift, os={"container": "docker"}), None, None).status
     assert "skip" == time_sync.run(node(upkeep={"clock": None}), None, None).status
+    wsl = {"kernel_release": "6.6.87.2-microsoft-standard-WSL2"}
+    assert "skip" == time_sync.run(node(upkeep=adrift, os=wsl), None, None).status
 
 
 def test_a_clock_behind_the_nodes_own_records_fails() -> None:

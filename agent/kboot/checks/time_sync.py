@@ -32,6 +32,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("ok", f"kept right, to within {clock.error_s * 1000:.0f} ms")
     if facts.os.container:
         return Finding("skip", f"the clock is the host's ({facts.os.container}), and nothing in here can set it")
+    if "microsoft" in facts.os.kernel_release.lower():
+        return Finding("skip", "Windows sets the clock of WSL, and no program in it needs to")
     return Finding(
         "warn",
         f"nothing keeps the clock right: it may be {clock.error_s:.0f} s off, and more each day",
