@@ -121,7 +121,7 @@ def said(process: str, text: str) -> str:
 def test_workers_that_have_loaded_serve_on_their_fast_cpus(paths: Paths) -> None:
     """What the service's log says of threads is on record, and lets a worker that works with one be narrowed."""
     log = (
-        (10.0, "kboot: o/m@c, becoming vllm"),
+        (10.0, "kboot: o/m@c, verified; becoming vllm"),
         (12.0, said("Worker_DP0", "Reducing Torch threads from 2 to 1 for serving")),
         (13.0, said("EngineCore_DP0", "init engine (profile, create kv cache, warmup model) took 9.1 s")),
         (14.0, "INFO:     Application startup complete."),

@@ -29,6 +29,8 @@ from kboot.report.types import WorkerCheck
 ENGINE_UNIT = "kboot-engine.service"
 
 _ASK_S = 5.0
+_BECOMING = "; becoming "  # what `kboot exec` says last
+_FIRST_LINES = 5
 _WITHOUT_HTTP_S = 600.0  # a rank that answers nobody is taken to have loaded by then
 
 
@@ -143,9 +145,9 @@ class Tender:
         self._complete(start.record.cache_dir, reader)
 
     def _read(self, record: HandoffRecord) -> LogReader | None:
-        """Return what the engine's log says of its start; None where there is none."""
+        """Return what the engine's log says of its start; None where that is not known, or too long ago."""
         lines, known = self._log(), [each for each in ENGINES if each.name == record.engine]
-        if not lines or not known:
+        if not known or not any(_BECOMING in text for _, text in lines[:_FIRST_LINES]):
             return None
         reader = LogReader(known[0], lines[0][0])
         for at_unix_s, line in lines:
