@@ -15,6 +15,7 @@ from kboot.apply.fleet_find import whole_fleet
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
 from kboot.apply.license import status as license_status
+from kboot.apply.origin import image_copy
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Tools
 from kboot.apply.serve import missing_program, require_program
@@ -181,13 +182,19 @@ def _read_bytes(
     profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event | None
 ) -> tuple[Store, tuple[Source, ...], CheckpointFacts]:
     store = Store(paths, emit)
-    image = image_of(paths, emit)
-    profile = pinned(profile, image) if options.pinned else profile
+    image, copy = image_of(paths, emit), image_copy(paths, host.environ(), emit)
+    if options.pinned:
+        profile = pinned(profile, image or (copy.image if copy else None))
+        if copy is not None:
+            copy.lend_listing(store)
     sources = _sources(profile, host, options, emit, whole=lambda: _is_whole(profile, store))
     with interrupted_by(stop, sources):
-        checkpoint = read_checkpoint(profile, store, sources, offline=options.offline, emit=emit)
-    return store, sources, listing_with_residency(checkpoint, store)
+        near = (*copy.source, *sources) if copy else sources  # small files of the listing are looked for there first
+        checkpoint = read_checkpoint(profile, store, near, offline=options.offline, emit=emit)
     checkpoint = as_image_says(checkpoint, image, profile.verify.image)
+    if copy is not None:
+        sources = copy.among(sources, checkpoint, emit)
+    return store, sources, listing_with_residency(checkpoint, store)
 
 
 def _sources(

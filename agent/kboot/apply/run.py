@@ -15,12 +15,13 @@ from kboot.apply.cache_seed import Seeding
 from kboot.apply.caches import prepare_cache
 from kboot.apply.fetch import fetch_files
 from kboot.apply.mend import mend
+from kboot.apply.origin import lazy_streams
 from kboot.apply.outcome import skipped
 from kboot.apply.pace import FULL_PACE, Pace
 from kboot.apply.publish import publish
 from kboot.apply.settings import write_settings
 from kboot.apply.verify import threads_for, verify_files
-from kboot.apply.warm import warm_files
+from kboot.apply.warm import THREADS, warm_files
 from kboot.apply.warm_engine import warm_engine
 from kboot.checkpoint import Listing
 from kboot.events import Emit, PhaseFinished, PhaseStarted
@@ -48,6 +49,7 @@ from kboot.store.store import Store
 if TYPE_CHECKING:
     from kboot.apply.exchange import Exchange
 
+_WORTH_ASKING_BYTES = 1 << 30
 PhaseStatus = Literal["done", "degraded", "failed", "skipped"]
 
 MAY_FAIL: frozenset[PhaseName] = frozenset({"tune", "warm"})
@@ -204,13 +206,16 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
             return _fetch(_of(phase, FetchFile), tools)
         case VerifyFile():
             actions, may_mend = _of(phase, VerifyFile), bool(tools.sources)
-            threads = profile.verify.threads or threads_for(actions, tools.listing, store, tools.cpus)
+            threads = profile.verify.threads or _lazy_streams(actions, tools)
+            threads = threads or threads_for(actions, tools.listing, store, tools.cpus)
             outcomes = verify_files(actions, tools.listing, store, threads, emit, stop, may_mend, tools.pace)
             if not may_mend or stop.is_set():
                 return outcomes
             return mend(actions, outcomes, lambda wrong: _fetch(wrong, tools), emit)
         case WarmFile():
-            return warm_files(_of(phase, WarmFile), tools.listing, store, tools.warm_budget_bytes, emit, stop)
+            cold, budget_bytes = _of(phase, WarmFile), tools.warm_budget_bytes
+            threads = _lazy_streams(cold, tools) or THREADS
+            return warm_files(cold, tools.listing, store, budget_bytes, emit, stop, threads)
         case PublishCheckpoint() as action:
             return (publish(action, store, emit, enforce=profile.verify.fs_verity),)
         case WriteHandoff() as action:
@@ -219,6 +224,14 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
             raise ValueError("the boot itself starts the engine: it outlives the plan")
         case other:
             assert_never(other)
+
+
+def _lazy_streams(actions: Sequence[VerifyFile | WarmFile], tools: Tools) -> int | None:
+    """Return how many files to read at once on a volume that still fetches its blocks; a scrub leaves it its time."""
+    files = [a.file for a in actions if not isinstance(a, VerifyFile) or a.mode == "full"]
+    if tools.pace.background or sum(file.size_bytes for file in files) < _WORTH_ASKING_BYTES:
+        return None
+    return lazy_streams([tools.store.blob_path(tools.listing.repo, file.blob_id) for file in files], tools.emit)
 
 
 def _fetch(actions: Sequence[FetchFile], tools: Tools) -> tuple[Outcome, ...]:

@@ -41,6 +41,7 @@ def warm_files(
     budget_bytes: int,
     emit: Emit,
     stop: threading.Event,
+    threads: int = THREADS,
 ) -> tuple[Outcome, ...]:
     """Read what is not in the page cache, in the order of the actions, until budget_bytes were read.
 
@@ -50,7 +51,7 @@ def warm_files(
     """
     job = _Job(listing, store, budget_bytes, emit, stop)
     started_s = monotonic_s()
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="warm") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="warm") as pool:
         outcomes = tuple(pool.map(job.warm, actions))
     left = [a.file for a, o in zip(actions, outcomes) if o.status == "skipped" and o.reason != STOPPED]
     read_bytes = sum(o.size_bytes for o in outcomes)

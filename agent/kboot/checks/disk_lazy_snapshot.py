@@ -7,12 +7,8 @@ from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import Check, Finding
 from kboot.checks.words import count, disk_size
 from kboot.facts.types import NodeFacts
+from kboot.plan.origin import LAZY_S, LAZY_TIMES, is_lazy
 from kboot.profile.types import Profile
-
-SLOW_S = 0.004
-"""Local flash answers in 0.1 ms, network volumes in about 1 ms; what comes from an object store takes tens."""
-TIMES = 5
-LEAST_READS = 6
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -28,12 +24,12 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     seen = (
         f"{count(found.reads, 'block')} read twice: {first:.1f} ms the first time, {second:.1f} ms the second (medians)"
     )
-    if found.reads < LEAST_READS or found.first_s < SLOW_S or found.first_s < TIMES * found.second_s:
+    if not is_lazy(found.reads, found.first_s, found.second_s):
         return Finding("ok", seen)
     return Finding(
         "warn",
         seen,
-        wanted=f"less than {SLOW_S * 1000:.0f} ms, or not {TIMES} times the second read",
+        wanted=f"less than {LAZY_S * 1000:.0f} ms, or not {LAZY_TIMES} times the second read",
         why=f"every block of {disk_size(checkpoint.listing.size_bytes)} comes over the network once more: "
         "tens of MB/s where the volume could give thousands",
         hint="initialise the volume (`kboot warm`, or `fio --rw=read --bs=1M --iodepth=32` over the device), "
