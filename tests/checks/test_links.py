@@ -125,7 +125,7 @@ def test_a_rate_is_judged_by_class() -> None:
     assert Rates(55, 480, 400) == rates_of("NVIDIA H200") == rates_here(NODE)
     assert (None, None) == (rates_of("NVIDIA GH200 480GB"), rates_here(node(gpu={"gpus": ()})))
     finding = gpu_h2d.run(cuda(devices=device(3, h2d_bytes_per_s=26.1e9)), PROFILE, CHECKPOINT)
-    assert "bytes reach GPU 3: 26.1 of 49.5 GB/s" == finding.seen
+    assert "bytes reach GPU 3 at 26.1 GB/s" == finding.seen
     assert "its share of the weights alone takes 3.7 s to copy, and the others wait for it" == finding.why
 
 
@@ -266,7 +266,7 @@ def test_a_gpu_far_from_every_card_is_named_where_nodes_talk() -> None:
     """Half the cards are gone: the GPUs of their socket have none near. A layout of one node does not mind."""
     half = node(rdma=NODE.rdma[:4])
 
-    assert ("warn", "GPU 4, 5, 6, 7 has no RDMA port on its socket, others have one at PIX") == (
+    assert ("warn", "GPU 4-7 has no RDMA port on its socket, others have one at PIX") == (
         net_gpu_nic_affinity.run(half, TWO_NODES, None).status,
         net_gpu_nic_affinity.run(half, TWO_NODES, None).seen,
     )

@@ -39,7 +39,7 @@ def _judge(
     seen = f"{min(rate_of.values()):.1f} to {max(rate_of.values()):.1f} GB/s to {count(len(rate_of), 'GPU')}"
     if not slow:
         return Finding("ok", seen)
-    named = some(f"GPU {g.index}: {rate:.1f} of {wanted_of[g]:.1f} GB/s" for g, rate in slow.items())
+    named = some(f"GPU {g.index} at {rate:.1f} GB/s" for g, rate in slow.items())
     if facts.links.confidential in ("on", "devtools"):
         return Finding("ok", f"{named}; confidential computing encrypts on the way: see gpu.cc_mode")
     return Finding(

@@ -42,7 +42,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if odd:
         return _cut("warn", odd, "others on the same NUMA node reach each other")
     if all(reach.values()):
-        return Finding("ok", f"{count(len({index for pair in reach for index in pair}), 'GPU')}, every pair reaches")
+        return Finding(
+            "ok", f"{count(len({index for pair in reach for index in pair}), 'GPU')}, each reaches every other"
+        )
     return Finding("ok", f"{sum(reach.values())} of {count(len(reach), 'pair')} reach each other, all on one NUMA node")
 
 

@@ -9,7 +9,7 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import layout_for
 from kboot.checks.told import virtual
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, some
+from kboot.checks.words import count, ranges, some
 from kboot.facts.types import Gpu, NodeFacts, RdmaPort
 from kboot.profile.types import Profile
 
@@ -39,7 +39,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("ok", f"nearest of {count(len(ports), 'RDMA port')}: {_levels(near)}; no layout spans nodes")
     return Finding(
         "warn",
-        f"GPU {some(far)} has no RDMA port on its socket, others have one at {best}",
+        f"GPU {ranges(far)} has no RDMA port on its socket, others have one at {best}",
         wanted=f"a port at {best} for every GPU",
         why="its messages cross the link between the sockets: collectives over nodes run at its pace",
         hint="`nvidia-smi topo -m`; see whether a card is missing (`lspci -d 15b3:`) or sits in the wrong slot",

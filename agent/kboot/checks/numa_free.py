@@ -38,8 +38,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         "warn",
         f"{seen}{huge}",
         wanted=f"{mem_size(need)} free or in page cache on each",
-        why="staging memory comes from the far socket, and copies to the GPU slow down; bound strictly, it dies",
-        hint="`numastat -p $(pgrep -d, .)` shows who fills the node; give huge pages back, or move that process",
+        why="staging memory comes from the far socket, and copies to the GPU slow down; a strict bind ends it",
+        hint="`numastat -m` shows what fills the node; give huge pages back, or move the process that fills it",
     )
 
 

@@ -33,7 +33,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             f"({some(b.bus_id for b in redirected)}: {some(names)})",
             wanted="no redirect between devices below one switch",
             why="what GPUs and network cards send each other goes up to the processor and back: a fraction of the rate",
-            hint="bare metal: ACS off in the firmware, or `setpci -s BRIDGE ECAP_ACS+0x6.w=0000` for each after a boot",
+            hint=f"bare metal: ACS off in the firmware, or `setpci -s {redirected[0].bus_id} ECAP_ACS+0x6.w=0000`"
+            + (" and the same for the others" if len(redirected) > 1 else "")
+            + " after each boot",
         )
     if unread:
         return Finding(
