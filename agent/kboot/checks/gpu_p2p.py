@@ -42,10 +42,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if odd:
         return _cut("warn", odd, "others on the same NUMA node reach each other")
     if all(reach.values()):
-        return Finding(
-            "ok", f"{count(len({index for pair in reach for index in pair}), 'GPU')}, each reaches every other"
-        )
-    return Finding("ok", f"{sum(reach.values())} of {count(len(reach), 'pair')} reach each other, all on one NUMA node")
+        here = {index for pair in reach for index in pair}
+        return Finding("ok", f"{count(len(here), 'GPU')}, each reaches every other")
+    able = f"{sum(reach.values())} of {count(len(reach), 'pair')} reach each other"
+    return Finding("ok", f"{able}; the others are on two NUMA nodes, or nothing says where")
 
 
 def reaches(facts: NodeFacts) -> Mapping[Pair, bool]:
