@@ -14,7 +14,7 @@ import pytest
 
 from cli.cli_run import Kboot, hub, wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # several interpreters start, on a busy machine too
 
 PROFILE = """\
 schema = 1
@@ -86,7 +86,7 @@ class Fleet:
 
 def end(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
     """Return how a boot ended: its status and its document."""
-    out, _ = process.communicate(timeout=100)
+    out, _ = process.communicate(timeout=300)
     return process.returncode, json.loads(out)
 
 
