@@ -63,22 +63,21 @@ def test_a_token_in_a_persons_text_blocks() -> None:
 @pytest.mark.parametrize(
     ("ground", "this_machine"),
     [
-        (SealGround("tree"), False),
-        (SealGround("chroot"), False),
-        (SealGround("machine"), True),
-        (SealGround("tree", is_this_root=True), True),
+        (SealGround(named=True), False),
+        (SealGround(named=False, is_this_root=True), True),
+        (SealGround(named=True, is_this_root=True), True),
     ],
 )
 def test_an_image_may_be_sealed(ground: SealGround, this_machine: bool) -> None:
-    """A tree that was named, a chroot, and a machine that was said to become the image."""
+    """A tree that was named, and what the command runs in if it was said to become the image."""
     require_ground(ground, this_machine=this_machine)
 
 
-@pytest.mark.parametrize("ground", [SealGround("machine"), SealGround("tree", is_this_root=True)])
-def test_a_machine_somebody_works_on_is_not_an_image(ground: SealGround) -> None:
-    """Neither by mistake nor by `--root /`."""
+@pytest.mark.parametrize("named", [False, True])
+def test_what_somebody_works_in_is_not_an_image(named: bool) -> None:
+    """Neither by mistake nor by `--root /`; a chroot may be somebody's home as well."""
     with pytest.raises(UsageError) as caught:
-        require_ground(ground, this_machine=False)
+        require_ground(SealGround(named, is_this_root=True), this_machine=False)
 
     assert "seal-not-an-image" == caught.value.code
 
@@ -86,6 +85,6 @@ def test_a_machine_somebody_works_on_is_not_an_image(ground: SealGround) -> None
 def test_a_machine_that_serves_is_not_sealed_whatever_is_said() -> None:
     """Its record and key are in use."""
     with pytest.raises(UsageError) as caught:
-        require_ground(SealGround("machine", serving="kboot.service answers"), this_machine=True)
+        require_ground(SealGround(named=False, serving="kboot.service answers"), this_machine=True)
 
     assert "seal-while-serving" == caught.value.code

@@ -58,7 +58,11 @@ if TYPE_CHECKING:
 @click.option("--fs-verity", is_flag=True, help="Let the file system prove large files from now on, where it can.")
 @click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
 @click.option("--finish", is_flag=True, help="Seal: take out what is the builder's. Alone, or after --profile P.")
-@click.option("--this-machine", is_flag=True, help="With --finish: the machine this runs on becomes the image.")
+@click.option(
+    "--this-machine",
+    is_flag=True,
+    help="With --finish: what this runs in (machine, container, chroot) becomes the image.",
+)
 @click.option("--remove-login-keys", is_flag=True, help="With --finish: authorized_keys as well.")
 @click.option("--dry-run", is_flag=True, help="With --finish: show what would be taken out, and stop there.")
 @profile_options
@@ -114,13 +118,11 @@ def _bake(common: Common, asked: Asked, node: Node, ask: BakeAsk) -> BakeReport:
 
 
 def _require_ground(node: Node, root: Path, *, this_machine: bool) -> None:
-    from kboot.facts.image_ground import in_chroot, is_this_root
+    from kboot.facts.image_ground import is_this_root
     from kboot.plan.seal import SealGround, require_ground
 
-    if not node.host.live:
-        ground = SealGround("tree", is_this_root=is_this_root(root))
-    else:
-        ground = SealGround("chroot" if in_chroot() else "machine", serving=_serving(node))
+    named = not node.host.live
+    ground = SealGround(named, is_this_root(root), "" if named else _serving(node))
     require_ground(ground, this_machine=this_machine)
 
 

@@ -1,4 +1,4 @@
-"""Where does a command stand that is to seal an image, and which file systems are that image's?"""
+"""Is a tree that is to be sealed the one we run in, and which file systems are the image's?"""
 
 from __future__ import annotations
 
@@ -11,20 +11,6 @@ from kboot.host.image import ImageTree, is_same_folder
 from kboot.host.types import Host
 
 _THIS_ROOT = Path("/")
-_FIRST_ROOT = Path("/proc/1/root")
-
-
-def in_chroot() -> bool:
-    """Return whether this process calls another folder "/" than the machine's first process does.
-
-    Without /proc it is one: a machine that runs has it, one that is being made may not have it yet. Where the kernel
-    does not say, it is none.
-    """
-    if not Path("/proc/self").exists():
-        return True
-    with suppress(OSError):
-        return _FIRST_ROOT.exists() and not is_same_folder(_FIRST_ROOT, _THIS_ROOT)
-    return False
 
 
 def is_this_root(root: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import assert_never
 
 from kboot.errors import UsageError
 from kboot.facts.residue import Residue, ResidueKind
@@ -157,17 +157,14 @@ def describe_seal(action: SealAction) -> str:
             assert_never(action)
 
 
-Ground = Literal["tree", "chroot", "machine"]
-
-
 @dataclass(frozen=True, slots=True)
 class SealGround:
-    """Where the command stands. kind: a tree that --root names, a chroot, or the whole machine or container it runs on.
+    """Where the command stands. named: --root names the tree; is_this_root: it is the one this process calls "/".
 
-    is_this_root: --root names the folder that this process calls "/". serving: what of kboot is at work here.
+    serving: what of kboot is at work here.
     """
 
-    kind: Ground
+    named: bool
     is_this_root: bool = False
     serving: str = ""
 
@@ -175,8 +172,9 @@ class SealGround:
 def require_ground(ground: SealGround, *, this_machine: bool) -> None:
     """Return where a tree may be sealed.
 
-    Sealing takes away a machine's identity and its users' logins. A tree that was named, or one that a process was
-    locked into, is an image; a machine somebody works on is one only if they say so in as many words.
+    Sealing takes away a machine's identity and its users' logins. A tree that was named is an image; what the command
+    itself runs in (a machine, a container, a chroot that somebody may live in) is one only if they say so in as many
+    words.
 
     Raises:
         UsageError: seal-not-an-image, or seal-while-serving.
@@ -187,12 +185,11 @@ def require_ground(ground: SealGround, *, this_machine: bool) -> None:
             f"this machine is at work: {ground.serving}",
             hint="`systemctl stop kboot-engine kboot`, then seal it as the last step of the build",
         )
-    whole = ground.kind == "machine" or ground.is_this_root
-    if whole and not this_machine:
+    if (ground.is_this_root or not ground.named) and not this_machine:
         raise UsageError(
             "seal-not-an-image",
-            "this would seal the machine that runs the command: its machine id, SSH host keys, logins and histories "
-            "would be gone",
-            hint="for an image that is mounted: `--root DIR`; for the machine that becomes the image: "
-            "`--this-machine`; `--dry-run` shows what would be taken away",
+            "this would seal what the command runs in: its machine id, SSH host keys, logins and histories would be "
+            "gone",
+            hint="for an image that is mounted: `--root DIR`; for the machine, container or chroot that becomes the "
+            "image: `--this-machine`; `--dry-run` shows what would be taken away",
         )
