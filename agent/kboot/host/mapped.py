@@ -7,6 +7,7 @@ import mmap
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 WINDOW_BYTES = 4 << 20
 """What is mapped at once, at a multiple of it: whole huge pages, and little address space for each thread."""
@@ -17,8 +18,8 @@ class Windows:
 
     Touching a mapped file that got shorter, or that the disk cannot read, kills the process. So a window is mapped only
     where the file is on a disk of this machine, a lease says that nobody has it open for writing, and every page of the
-    window is in memory at that moment. Who wants to write waits until the window is over, milliseconds; the lease ends
-    with the descriptor, and none is taken again.
+    window is in memory at that moment. Who wants to write waits until the window is over, milliseconds; then the lease
+    is given back, and none is taken again.
     """
 
     def __init__(self, fd: int, resident: Callable[[int, int, int], int | None]) -> None:
@@ -38,9 +39,15 @@ class Windows:
     def _still_leased(self) -> bool:
         """Return whether nobody waits to write; where somebody does, the lease is given back."""
         if fcntl.fcntl(self._fd, fcntl.F_GETLEASE) != fcntl.F_RDLCK:
-            fcntl.fcntl(self._fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-            self._leased = False
+            self.close()
         return self._leased
+
+    def close(self) -> None:
+        """Give the lease back while the descriptor is open: a window that somebody still refers to would keep it."""
+        if self._leased:
+            self._leased = False
+            with suppress(OSError):  # the kernel took it back: this process was stopped for longer than others wait
+                fcntl.fcntl(self._fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
 def _take_lease(fd: int) -> bool:

@@ -101,6 +101,7 @@ class Reading:
         self._direct = past_cache and _set_direct(self._file.fileno())
         if past_cache and not self._direct:  # what the kernel read ahead would look as if it had been there
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        self._windows = None if past_cache else Windows(self._file.fileno(), _resident)
         self._buffer = buffer
         self._start = start
         self._end = os.fstat(self._file.fileno()).st_size if end is None else end
@@ -109,6 +110,8 @@ class Reading:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._windows:
+            self._windows.close()
         self._file.close()
 
     def identity(self) -> Identity:
@@ -121,12 +124,10 @@ class Reading:
         What is in memory already is not copied into the buffer where it can be mapped.
         """
         fd, offset, ahead = self._file.fileno(), self._start, self._start
-        windows = None if self._past_cache else Windows(fd, _resident)
         asks = not self._past_cache and must_ask(os.fstat(fd).st_dev) and not self._is_warm()
         while offset < self._end:
-            if windows is not None and (window := windows.at(offset, self._end)):
-                with window, memoryview(window) as data:
-                    yield data
+            if self._windows and (window := self._windows.at(offset, self._end)):
+                yield from _bytes_of(window)
                 offset += WINDOW_BYTES
                 continue
             if asks:
@@ -154,6 +155,16 @@ class Reading:
         if cold:
             os.posix_fadvise(fd, offset, count, os.POSIX_FADV_DONTNEED)
         return count
+
+
+def _bytes_of(window: mmap.mmap) -> Iterator[memoryview]:
+    data = memoryview(window)
+    try:
+        yield data
+    finally:
+        with suppress(BufferError):  # the traceback of an error refers to a part of it: it goes with the error
+            data.release()
+            window.close()
 
 
 def new_buffer(size_bytes: int) -> memoryview:
