@@ -35,6 +35,19 @@ def with_version(number: str) -> NodeFacts:
     return replace(facts, engine=replace(facts.engine, version=number))
 
 
+@pytest.mark.parametrize("name", ["vllm", "sglang", "tokenspeed"])
+def test_an_engine_sees_its_own_gpus_alone(name: EngineName) -> None:
+    """B119: rank 0 of two engines compiles for "cuda:0" under one path; each sees one device, so that is right."""
+    scenario = json.loads((Path(__file__).parents[1] / "cases/B119/scenario.json").read_text())
+    ask = b300.launch_ask(b300.layout(name))
+    workers = [ask.placement.workers[engine["device"]] for engine in scenario["engines"]]
+    asks = [replace(ask, placement=replace(ask.placement, workers=(worker,))) for worker in workers]
+    seen = [env_of(launch(name, ask=each))["CUDA_VISIBLE_DEVICES"] for each in asks]
+
+    assert [0, 0] == [names.count(",") for names in seen]
+    assert 2 == len(set(seen))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_whole_launch_on_8x_b300(name: EngineName) -> None:
     """Command line, environment and reasons are those of the golden file (KBOOT_UPDATE_GOLDEN=1 rewrites it)."""
