@@ -19,14 +19,14 @@ from kboot.events import PhaseStarted
 
 phase, boot = sys.argv.pop(1), kboot.daemon.boot
 
-def held(profile, host, paths, options, emit, stop):
+def held(profile, host, paths, options, emit, stop, *more, **named):
     def tell(event):
         emit(event)
         if isinstance(event, PhaseStarted) and event.phase == phase:
             Path("/run/kboot/held").write_text(phase)
             stop.wait(120)
 
-    return boot(profile, host, paths, options, tell, stop)
+    return boot(profile, host, paths, options, tell, stop, *more, **named)
 
 kboot.daemon.boot = held
 from kboot.__main__ import main
