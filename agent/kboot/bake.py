@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from kboot import __version__
 from kboot.apply.bake_steps import baked_caches, baked_files, enable_units, import_archives
+from kboot.apply.first_boot import mark_as_known
 from kboot.apply.license import status as license_status
 from kboot.apply.run import run
 from kboot.apply.turn import turn
@@ -140,6 +141,7 @@ def _baked(this: _Bake, tree: ImageTree, stop: threading.Event, started_s: float
         baked = _manifest(this, tree)
         sync_file_system(paths.state)
         write_baked(baked, paths.state)
+        mark_as_known(baked, paths, host)
     return BakeReport(baked, outcomes, doctor, fits, monotonic_s() - started_s)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kboot.apply.beside import BESIDE, begin
 from kboot.apply.cache_record import record_prepared
+from kboot.apply.first_boot import adopt
 from kboot.apply.joining import Peering
 from kboot.apply.mend import damage_of
 from kboot.apply.run import MAY_FAIL, Ran, run
@@ -99,6 +100,7 @@ def _boot(
     make_dirs(paths.runtime)
     with turn(paths, emit, stop) if not options.bytes_only else nullcontext(emit) as emit:
         _sweep(profile, paths, emit)
+        adopt(paths, host, emit)
         emit(PhaseStarted("plan", 0, 0))
         try:
             job = job_of(profile, host, paths, options, emit, stop)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kboot import __version__
-from kboot.apply.first_boot import as_image_says, image_of, pinned
+from kboot.apply.first_boot import as_image_says, differences_from_image, image_of, pinned
 from kboot.apply.fleet_find import whole_fleet
 from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
 from kboot.apply.license import read_terms, require
@@ -147,7 +147,9 @@ def prepare(
     plan = make_plan(facts, checkpoint, profile, layout, engine, ask)
     plan = with_handoff(plan, _why_new_record(plan, facts, profile, checkpoint, host, paths))
     plan = choose_phases(plan, options.only, options.skip)
-    plan = replace(plan, warnings=(*plan.warnings, *unread, *passed_over))
+    image = image_of(paths, lambda _: None)  # a damaged one was told already
+    others = differences_from_image(image, layout.name, plan.cache_key.factors) if image else ()
+    plan = replace(plan, warnings=(*plan.warnings, *unread, *passed_over, *others))
     if host.live and (program := missing_program(plan.launch)):
         refusal = f"boot will refuse: {program} is not there, or this user may not execute it"
         plan = replace(plan, warnings=(*plan.warnings, refusal))

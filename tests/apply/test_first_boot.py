@@ -11,6 +11,7 @@ import pytest
 
 from booting import Node, profile
 from cli.cli_run import hub
+from kboot.apply.first_boot import differences_from_image
 from kboot.bake import BakeAsk, bake
 from kboot.errors import VerificationFailed
 from kboot.events import Notice
@@ -19,7 +20,7 @@ from kboot.host.image import ImageTree
 from kboot.host.real import RealHost
 from kboot.profile.types import CheckpointAsk, Profile, VerifyAsk
 from kboot.sealing import seal_image
-from kboot.store.baked import read_baked, write_baked
+from kboot.store.baked import Baked, BakedTarget, read_baked, write_baked
 from kboot.store.samples import ranges_of
 
 NOBODY = "http://127.0.0.1:9"  # discard: nobody listens
@@ -79,7 +80,7 @@ def test_every_byte_is_proven_once_and_nobody_is_asked(node: Node) -> None:
 
     assert ("done", None) == (first.status, first.error)
     assert {"verify"} == {o.phase for o in first.outcomes if o.size_bytes}
-    assert "12 of 12 files hashed in this run" in first.verify_claim or "hashed in this run" in first.verify_claim
+    assert first.verify_claim.endswith("hashed in this run")
     assert () == second.actions
 
 
@@ -176,3 +177,61 @@ def test_a_token_file_that_was_sealed_away_does_not_stop_a_node_with_everything(
 
     assert ("done", None) == (report.status, report.error)
     assert any(e.event == "source.no_token" for e in node.seen if isinstance(e, Notice))
+
+
+def test_a_first_boot_is_told_once(node: Node) -> None:
+    """It names the image; the second boot of the same machine is none."""
+    node.boot()
+    first = node.notices()
+    node.seen.clear()
+    node.boot()
+    baked = read_baked(node.paths.state)
+
+    assert baked is not None
+    assert baked.digest[:12] in first["image.first_boot"]
+    assert "image.first_boot" not in node.notices()
+
+
+def test_what_another_machine_hashed_counts_for_nothing_here(node: Node) -> None:
+    """A copy of a whole disk that was not sealed: its ledger holds by every identity, and is not believed."""
+    node.boot()
+    (node.paths.state / "image.json").write_text('{"digest": "x", "machine": "another"}')
+    node.seen.clear()
+    report = node.boot()
+
+    assert report.verify_claim.endswith("hashed in this run")
+    assert "another machine" in node.notices()["image.first_boot"]
+    assert {"verify"} == {o.phase for o in report.outcomes if o.size_bytes}
+
+
+def test_the_machine_that_baked_goes_on_trusting_what_it_hashed(endpoint: str, tmp_path: Path) -> None:
+    """A boot on the builder itself is no first boot."""
+    builder = Node(tmp_path, endpoint)
+    (tmp_path / "image").mkdir()
+    bake(profile(), builder.host, builder.paths, BakeAsk(), ImageTree(tmp_path / "image"), _quiet, builder.stop)
+    report = builder.boot(offline=True)
+
+    assert "image.first_boot" not in builder.notices()
+    assert "unchanged since they were hashed" in report.verify_claim
+
+
+def test_what_is_other_than_baked_is_named() -> None:
+    """Driver, version and layout: each in a sentence; what the image could not know is not compared."""
+    target = BakedTarget("8x-b300", "B300", 8, 1, "vllm", {"engine_version": "0.33.0", "gpu_arch": "sm103"})
+    image = Baked("p", "", "r", "c", "", {"driver": "580.95"}, (target,), (), (), (), (), (), (), 0.0)
+    here = {"engine_version": "0.33.0", "gpu_arch": "sm103", "driver": "590.44", "gpu_name": "NVIDIA B300"}
+    kept = "kernel caches are kept apart"
+
+    assert () == differences_from_image(image, "8x-b300", {**here, "driver": "580.95"})
+    assert (f"driver was 580.95 when the image was made, is 590.44 here: {kept}",) == differences_from_image(
+        image, "8x-b300", here
+    )
+    assert "gpu_arch was sm103" in differences_from_image(image, "8x-b300", {**here, "gpu_arch": "sm100"})[0]
+    assert ("the image was made for 8x-b300; this node boots 4x-h200: its kernel caches are kept apart",) == (
+        differences_from_image(image, "4x-h200", here)
+    )
+
+
+def test_a_node_like_the_image_has_no_warning_of_it(node: Node) -> None:
+    """Layout, engine and versions are the baked ones."""
+    assert not [w for w in node.plan(offline=True).warnings if "image" in w]

@@ -57,7 +57,7 @@ def _do(action: SealAction, tree: ImageTree, secrets: Collection[bytes]) -> None
         case DropLogins():
             tree.write(action.path, without_logins(_read(tree, action.path)))
         case ForgetFiles():
-            forget_files(tree.root / action.path)
+            forget_files(tree.root / action.path, wipe=True)
         case _:
             assert_never(action)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
@@ -263,17 +263,16 @@ class Ledger:
 
 def stored_rows(path: Path) -> int:
     """Return how many files a ledger at rest names; 0 where it is none that can be read."""
-    try:
-        with closing(_open_checked(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            return int(str(_one(db, "SELECT count(*) FROM file")))
-    except (_Unusable, sqlite3.Error):
-        return 0
+    name = f"{path.absolute().as_uri()}?mode=ro"
+    with suppress(_Unusable, sqlite3.Error), closing(_open_checked(name, uri=True)) as db:
+        return int(str(_one(db, "SELECT count(*) FROM file")))
+    return 0
 
 
-def forget_files(path: Path) -> None:
-    """Forget every file of a ledger, and leave no byte of what was known of them in it; durable on return.
+def forget_files(path: Path, *, wipe: bool) -> None:
+    """Forget every file of a ledger, not what beginnings of contents hash to: that is true of every copy. Durable.
 
-    What beginnings of contents hash to stays: it is true wherever a copy of them lies.
+    wipe: leave no byte in it of what was known of the files; nobody else may have it open.
 
     Raises:
         ActionFailed: it cannot be written.
@@ -281,8 +280,9 @@ def forget_files(path: Path) -> None:
     try:
         with closing(_open_checked(str(path), uri=False)) as db:
             _in_transaction(db, lambda: db.execute("DELETE FROM file"))
-            db.execute("PRAGMA journal_mode = DELETE")
-            db.execute("VACUUM")
+            if wipe:
+                db.execute("PRAGMA journal_mode = DELETE")
+                db.execute("VACUUM")
     except (_Unusable, sqlite3.Error) as exc:
         raise _not_usable(path, exc) from exc
 
