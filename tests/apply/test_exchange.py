@@ -118,6 +118,22 @@ def test_a_file_that_the_origin_has_wrong_is_nobody_elses_fault(tmp_path: Path) 
         ]
 
 
+def test_a_mirror_that_lies_to_all_nodes_is_found_out(tmp_path: Path) -> None:
+    """What nodes give is what the mirror gave them: none of them is named, the mirror is, and the Hub is asked."""
+    with FakeHub(FILES) as hub, FakeHub(FILES) as mirror, fleet(tmp_path, 2) as nodes:
+        mirror.files["model-1.safetensors"] = b"x" + FILES["model-1.safetensors"][1:]
+        boards = [node.offer(FILES) for node in nodes]
+        for node, board in zip(nodes, boards, strict=True):
+            others = [other for other in nodes if other is not node]
+            node.begin(hub.url, FILES, others, board=board, mirror=mirror.url.replace("127.0.0.1", "localhost"))
+        fetched = [node.end() for node in nodes]
+
+    assert [[], []] == [got.errors for got in fetched]
+    assert all(FILES == {path: got.blob(path) for path in FILES} for got in fetched)
+    assert all("peer.dropped" not in got.notices for got in fetched)
+    assert all("source.demoted" in got.notices for got in fetched)
+
+
 def test_an_origin_that_refuses_is_not_needed_once_the_fleet_has_it(tmp_path: Path) -> None:
     """What one node has, all get; without anybody who has it, the origin's refusal is the error."""
     with FakeHub(FILES) as hub, fleet(tmp_path, 3, SOON) as nodes:

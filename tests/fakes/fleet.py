@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fakes.checkpoints import paths_in
-from fakes.fetching import ASK, Fetched, listing_of, sources_of
-from fakes.hub import FakeHub
+from fakes.fetching import ASK, Fetched, listing_of
+from fakes.hub import REPO, FakeHub
 from fakes.peer import KEY
 from kboot.apply.exchange import Exchange
 from kboot.apply.exchange_view import PATIENCE, Patience
@@ -22,8 +22,9 @@ from kboot.checkpoint import Listing
 from kboot.events import Event, FileProgress
 from kboot.host.range_server import Part
 from kboot.plan.types import FetchFile
-from kboot.profile.types import FetchAsk
+from kboot.profile.types import CheckpointAsk, FetchAsk
 from kboot.report.types import Outcome
+from kboot.sources import open_sources
 from kboot.sources.fleet_auth import FleetKey
 from kboot.sources.peers import Peer
 from kboot.store.store import Store
@@ -77,17 +78,19 @@ class Node:
         others: Sequence[Node],
         ask: FetchAsk = ASK,
         board: Board | None = None,
+        mirror: str = "",
     ) -> None:
-        """Begin to fetch, in a thread."""
+        """Begin to fetch, in a thread. mirror: asked before the Hub."""
         board = board or self.offer(files)
         peers = {n.name: Peer(n.name, "127.0.0.1", n.server.port, self.key, 10.0) for n in others}
         exchange = Exchange(self.name, peers, board, self.events.append, self.patience)
-        self._thread = threading.Thread(target=self._run, args=(hub, ask, exchange), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(hub, ask, exchange, mirror), daemon=True)
         self._thread.start()
 
-    def _run(self, hub: str, ask: FetchAsk, exchange: Exchange) -> None:
+    def _run(self, hub: str, ask: FetchAsk, exchange: Exchange, mirror: str) -> None:
         actions = [FetchFile(file, 0, "not on this disk") for file in self.listing.files]
-        sources = sources_of(hub, ask=ask)
+        named = (mirror, "hub") if mirror else ("hub",)
+        sources = open_sources(CheckpointAsk(repo=REPO, sources=named), ask, {"HF_ENDPOINT": hub})
         tell = self.events.append
         self.outcomes = fetch_files(actions, self.listing, sources, self.store, ask, tell, self.stop, 2, exchange)
 

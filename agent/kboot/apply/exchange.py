@@ -189,15 +189,16 @@ class Exchange:
                     ranges = add(ranges, start, end)
             if not ranges or job in self._alone:
                 return ()
+            again = {self._view.peer(name).name for name in out or given}
             if not out:
                 if self._checking not in (None, job):
                     self._suspect.append((job, partial, error))
                     return None
                 self._checking = job
                 self._alone.add(job)
-                return ranges
             for name in out:
                 del given[name]
+            job.used -= again  # who is left may be to blame next
             return ranges
 
     def checked(self, job: Job) -> tuple[Suspect, ...]:

@@ -18,7 +18,7 @@ from kboot.host.os_errors import explain_os_error
 _TIMEOUT_S = 20.0  # without a byte from or to a client
 _STEP_BYTES = 1 << 20
 _AT_ONCE = 256
-_LONGEST_BODY_BYTES = 1 << 20
+_LONGEST_BODY_BYTES = 64 << 10  # read before anybody is known
 _BACKLOG = 128
 _IDLE_S = 3600.0  # it is woken to end, and costs nothing while nobody asks
 
