@@ -228,6 +228,18 @@ def test_a_source_that_is_away_ends_it_with_its_status(tmp_path: Path) -> None:
     assert not (node.paths.state / "bake.json").exists()
 
 
+def test_a_bake_that_is_told_to_stop_ends_so_and_goes_on_from_there(node: Node) -> None:
+    """130, no manifest; the next bake finishes it."""
+    node.stop.set()
+    with pytest.raises(SourceError) as caught:
+        baked(node)
+    node.stop.clear()
+
+    assert ExitStatus.INTERRUPTED == caught.value.status
+    assert not (node.paths.state / "bake.json").exists()
+    assert ExitStatus.DONE == baked(node).exit_status
+
+
 def test_two_builds_at_one_time_of_the_epoch_give_the_same_bytes(node: Node) -> None:
     """SOURCE_DATE_EPOCH is the time of the build."""
     host = AskedHost({**node.host.environ(), "SOURCE_DATE_EPOCH": "1764000000"})

@@ -21,7 +21,7 @@ from kboot.apply.weights import model_for
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
 from kboot.doctor import DoctorReport, run_doctor
-from kboot.errors import DoesNotFit, ExitStatus, KbootError
+from kboot.errors import DoesNotFit, ExitStatus, KbootError, SourceError
 from kboot.events import Emit, PhaseFinished, PhaseStarted
 from kboot.facts.boot_units import read_units
 from kboot.facts.caches import collect_caches
@@ -88,7 +88,7 @@ class BakeReport:
     def exit_status(self) -> ExitStatus:
         """Return the status of the first step that failed, 4 where doctor found that a boot would not work, else 0."""
         if self.error is not None:
-            return self.error.status
+            return ExitStatus.INTERRUPTED if self.error.code == "interrupted" else self.error.status
         failed = self.doctor is not None and self.doctor.exit_status == ExitStatus.DOCTOR_FAILED
         return ExitStatus.DOCTOR_FAILED if failed else ExitStatus.DONE
 
@@ -161,7 +161,12 @@ def _bytes(profile: Profile, host: Host, paths: Paths, ask: BakeAsk, emit: Emit,
         weights=ask.weights,
         pinned=False,
     )
-    return bytes_job(profile, host, paths, options, emit, stop)
+    try:
+        return bytes_job(profile, host, paths, options, emit, stop)
+    except SourceError as exc:
+        if stop.is_set():
+            exc.status = ExitStatus.INTERRUPTED
+        raise
 
 
 def _fits(this: _Bake) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def test_preparing_works_inside_only(kboot: Kboot, tmp_path: Path) -> None:
     """The image's own interpreter compiles, its own files are judged: `--root` is for sealing."""
     ran = kboot("bake", "--profile", "demo", "--root", str(tmp_path), "--json")
 
-    assert (2, "recorded-machine") == (ran.status, ran.doc["code"])
+    assert (2, "bake-inside") == (ran.status, ran.doc["code"])
 
 
 def test_what_is_left_ends_with_a_status_and_its_name(kboot: Kboot, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,15 @@ def test_a_secret_of_this_builder_is_known_by_its_value(tmp_path: Path) -> None:
     assert "token" == found["etc/hub-token"]
 
 
+def test_the_secret_of_a_fleet_is_found_where_a_profile_names_it(tmp_path: Path) -> None:
+    """Whoever has the image would be a node of the fleet."""
+    put(tmp_path, "etc/machine-id", "")
+    put(tmp_path, "etc/kboot/profiles/kimi-k3.d/fleet.toml", '[fleet]\nkey_file = "/etc/kboot/fleet.key"\n')
+    put(tmp_path, "etc/kboot/fleet.key", "0" * 64)
+
+    assert {"etc/kboot/fleet.key": "fleet-key"} == kinds_in(tmp_path)
+
+
 def test_homes_are_those_of_the_accounts(tmp_path: Path) -> None:
     """An account whose home lies elsewhere is looked at as well, also one whose home is the root (B120)."""
     put(tmp_path, "etc/machine-id", "")
@@ -203,3 +213,50 @@ def test_what_lies_on_another_file_system_is_not_the_images(tmp_path: Path) -> N
     tree = ImageTree(tmp_path)
 
     assert () == find_residue(tree, FOLDERS, {tree.device() + 1}, frozenset())
+
+
+@pytest.mark.parametrize("link", [".cache", ".cache/kboot", ".local", ".local/state/kboot"])
+def test_a_link_in_a_home_does_not_make_the_machine_kboots(tmp_path: Path, link: str) -> None:
+    """Whoever has an account could have everything taken away, as if it were a folder of a user's kboot."""
+    put(tmp_path, "etc/machine-id", "")
+    put(tmp_path, "srv/kboot/history/a", "weights")
+    put(tmp_path, "srv/state/kboot/history/a", "weights")
+    (tmp_path / "home/eve" / link).parent.mkdir(parents=True)
+    (tmp_path / "home/eve" / link).symlink_to("/srv/kboot" if link.endswith("kboot") else "/srv")
+
+    assert {} == kinds_in(tmp_path)
+
+
+def test_a_run_folder_that_is_a_link_is_not_emptied(tmp_path: Path) -> None:
+    """What it leads to is somebody else's."""
+    put(tmp_path, "etc/machine-id", "")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/kboot").symlink_to("/")
+
+    assert {} == kinds_in(tmp_path)
+
+
+def test_a_secret_far_behind_in_a_log_is_found(tmp_path: Path) -> None:
+    """Logs of a build are longer than one read, and a token may lie across two."""
+    put(tmp_path, "etc/machine-id", "")
+    put(tmp_path, "var/log/build.log", " " * ((4 << 20) - 5) + TOKEN)
+    put(tmp_path, "var/log/long.log", " " * (9 << 20) + TOKEN)
+
+    assert {"var/log/build.log": "log-text", "var/log/long.log": "log-text"} == kinds_in(tmp_path)
+
+
+def test_a_password_that_git_keeps_is_looked_for_everywhere(tmp_path: Path) -> None:
+    """It looks like no token."""
+    put(tmp_path, "etc/machine-id", "")
+    put(tmp_path, "root/.git-credentials", "https://builder:company-secret-2@hub.example\n")
+    put(tmp_path, "srv/notes", "login with company-secret-2")
+
+    assert {"root/.git-credentials": "credential", "srv/notes": "text"} == kinds_in(tmp_path)
+
+
+def test_a_machine_id_that_is_no_file_is_not_an_empty_one(tmp_path: Path) -> None:
+    """A pipe has no bytes either, and would keep the first boot waiting."""
+    (tmp_path / "etc").mkdir()
+    os.mkfifo(tmp_path / "etc/machine-id")
+
+    assert {"etc/machine-id": "machine-id"} == kinds_in(tmp_path)

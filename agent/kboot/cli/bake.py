@@ -14,7 +14,6 @@ from kboot.cli.options import (
     Common,
     Node,
     common_options,
-    need_this_machine,
     open_node,
     open_profile,
     painter,
@@ -110,7 +109,12 @@ def _bake(common: Common, asked: Asked, node: Node, ask: BakeAsk) -> BakeReport:
     from kboot.cli.watch import stop_on_signals, watch
     from kboot.host.image import ImageTree
 
-    need_this_machine(node.host, "preparing an image; run it inside, as in `chroot DIR kboot bake …`; bake")
+    if not node.host.live:
+        raise UsageError(
+            "bake-inside",
+            "an image is prepared from the inside: its own Python compiles, its own files are judged",
+            hint=f"`chroot {common.root} kboot bake …`; `kboot bake --finish --root {common.root}` seals from outside",
+        )
     profile = open_profile(asked, node)
     stop = stop_on_signals()
     with watch(common, node, profile.name, save=None) as seen:

@@ -29,6 +29,7 @@ ResidueKind = Literal[
     "login-key",  # who may log in over SSH
     "private-key",  # a person's own SSH key
     "node-key",  # signs hand-off records
+    "fleet-key",  # makes a machine a node of the fleet
     "ledger",  # rows that name files by the builder's file system
     "runtime",  # what kboot keeps until the next reboot
     "record",  # reports of kboot's runs here, and what they left
@@ -37,13 +38,16 @@ ResidueKind = Literal[
 ]
 
 _TEXT_BYTES = 4 << 20
+_SEARCHED_BYTES = 256 << 20
 _SECRET_BYTES = 64 << 10
 _MIN_SECRET_BYTES = 8
 _UNFINISHED = re.compile(r"\.(?:part|incomplete)(?:-\w+)?$")
 _P2P = re.compile(r"gpu_p2p_access_cache_for_[\d,]+\.json$")
 _RECORDS = ("doctor", "history", "image.json", "node.key.lock")
 _FIRST_PERSON = 1000  # smaller user ids are services', whose homes are folders of the system
+_KEY_FILE = re.compile(rb"""^\s*key_file\s*=\s*["']([^"'\n]+)["']""", re.MULTILINE)
 _NETRC = re.compile(rb"\bpassword\s+(\S+)")
+_IN_URL = re.compile(rb"://[^:@/\s]*:([^@/\s]+)@")
 _STORED = re.compile(rb"^\s*\w*token\w*\s*=\s*(\S+)", re.MULTILINE)
 
 
@@ -74,6 +78,8 @@ def known_secrets(tree: ImageTree, folders: ImageFolders, env: Iterable[str] = (
         found |= {data.strip()} if b"\n" not in data.strip() else set(_STORED.findall(data))
     for path in _below_homes(tree, (".netrc", "_netrc")):
         found |= set(_NETRC.findall(_read(tree, path, _SECRET_BYTES)))
+    for path in _below_homes(tree, (".git-credentials", ".config/git/credentials")):
+        found |= set(_IN_URL.findall(_read(tree, path, _SECRET_BYTES)))
     return frozenset(secret for secret in found if len(secret) >= _MIN_SECRET_BYTES)
 
 
@@ -114,6 +120,7 @@ class _Finder:
         tree = self._tree
         yield from self._there("token", (*_below_homes(tree, places.TOKENS), *self._folders.token_files))
         yield from self._there("credential", _below_homes(tree, places.CREDENTIALS))
+        yield from self._there("fleet-key", self._key_files())
         yield from self._there("history", _below_homes(tree, places.HISTORIES))
         for path in _below_homes(tree, (places.DOCKER,)):
             if self._is_file(path) and b'"auth' in _read(tree, path, _TEXT_BYTES):
@@ -127,10 +134,18 @@ class _Finder:
                 if places.PRIVATE_KEY in _read(tree, f"{folder}/{name}", _SECRET_BYTES):
                     yield Residue(f"{folder}/{name}", "private-key")
 
+    def _key_files(self) -> list[str]:
+        """Return the files that profiles name as the fleet's secret."""
+        files = (e.path for e in self._tree.walk(self._folders.config) if e.kind == "file" and e.path.endswith(".toml"))
+        named = (_KEY_FILE.findall(_read(self._tree, path, _TEXT_BYTES)) for path in files)
+        return sorted({path.decode(errors="replace").strip("/") for found in named for path in found} - {""})
+
     def _machine(self) -> Iterator[Residue]:
         tree = self._tree
         machine_id = tree.look(places.MACHINE_ID)
-        if (machine_id is None and tree.look("etc") is not None) or (machine_id is not None and machine_id.size_bytes):
+        if (machine_id is None and tree.look("etc") is not None) or (
+            machine_id is not None and (machine_id.size_bytes or machine_id.kind != "file")
+        ):
             yield Residue(places.MACHINE_ID, "machine-id", "" if machine_id else "absent")
         if self._is_file(places.DBUS_MACHINE_ID):
             yield Residue(places.DBUS_MACHINE_ID, "dbus-machine-id")
@@ -141,10 +156,21 @@ class _Finder:
 
     def _of_kboot(self) -> Iterator[Residue]:
         tree = self._tree
-        for runtime in (self._folders.runtime, *_below_homes(tree, places.RUNTIMES)):
-            yield from self._there("runtime", [f"{runtime}/{name}" for name in tree.names(runtime)])
-        for state in (self._folders.state, *_below_homes(tree, places.STATES)):
+        for runtime in (self._folders.runtime, *self._own_folders(places.RUNTIMES)):
+            if (entry := self._look(runtime)) is not None and entry.kind == "folder":
+                yield from self._there("runtime", [f"{runtime}/{name}" for name in tree.names(runtime)])
+        for state in (self._folders.state, *self._own_folders(places.STATES)):
             yield from self._of_state(state)
+
+    def _own_folders(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield folders below homes that no link leads to: its owner could make everything of the machine kboot's."""
+        for home in _homes(self._tree):
+            for name in names:
+                parts = name.split("/")
+                above = [f"{home}/{'/'.join(parts[: count + 1])}".lstrip("/") for count in range(len(parts))]
+                entries = [self._look(path) for path in above]
+                if all(entry is not None and entry.kind == "folder" for entry in entries):
+                    yield above[-1]
 
     def _of_state(self, state: str) -> Iterator[Residue]:
         tree = self._tree
@@ -152,8 +178,8 @@ class _Finder:
         asides = [name for name in tree.names(state) if name.startswith(("ledger.db.aside-", "traceback-"))]
         yield from self._there("record", [f"{state}/{name}" for name in (*_RECORDS, *asides)])
         ledger = f"{state}/ledger.db"
-        if self._is_file(ledger) and (rows := stored_rows(tree.root / ledger)):
-            yield Residue(ledger, "ledger", f"{rows} files named by this file system")
+        if self._is_file(ledger) and (detail := _named_in(tree, ledger)):
+            yield Residue(ledger, "ledger", detail)
         for key in tree.names(f"{state}/cache"):
             yield from self._there("record", (f"{state}/cache/{key}/{MANIFEST}",))
             if key.startswith((".kboot-import-", ".lock")):
@@ -188,7 +214,7 @@ class _Finder:
         )
         for kind, tops in kinds:
             for top in dict.fromkeys(tops):
-                for entry in self._tree.search(top, self._holds_secret, _TEXT_BYTES, self._passes_by):
+                for entry in self._tree.search(top, self._holds_secret, _SEARCHED_BYTES, self._passes_by):
                     if entry.device in self._devices:
                         yield Residue(entry.path, kind, "a token")
 
@@ -234,6 +260,16 @@ def _homes(tree: ImageTree, min_uid: int = 0) -> tuple[str, ...]:
 
 def _below_homes(tree: ImageTree, names: Iterable[str]) -> list[str]:
     return [f"{home}/{name}".lstrip("/") for home in _homes(tree) for name in names]
+
+
+def _named_in(tree: ImageTree, ledger: str) -> str:
+    """Return what a ledger names; empty for nothing."""
+    try:
+        with tree.database(ledger) as path:
+            rows = stored_rows(path)
+    except OSError as exc:
+        return f"it cannot be opened: {exc.strerror}"
+    return f"{rows} files named by this file system" if rows else ""
 
 
 def _read(tree: ImageTree, path: str, limit_bytes: int) -> bytes:

@@ -104,6 +104,7 @@ _REASONS: dict[ResidueKind, str] = {
     "host-key": "an SSH host key that every copy would share",
     "login-key": "who may log in, as asked",
     "node-key": "the key that signs this machine's hand-off records",
+    "fleet-key": "whoever has it is a node of the fleet: give it at the first boot",
     "ledger": "files are named by this machine's file system; a copy must prove them itself",
     "runtime": "state of this run of the kernel",
     "record": "a record of what kboot did on this machine",
@@ -112,7 +113,9 @@ _REASONS: dict[ResidueKind, str] = {
     "scratch-text": "a temporary file that holds a token",
     "log-text": "a log that holds a token",
 }
-_WIPED: frozenset[ResidueKind] = frozenset({"token", "credential", "node-key", "seed", "host-key", "scratch-text"})
+_WIPED: frozenset[ResidueKind] = frozenset(
+    {"token", "credential", "node-key", "fleet-key", "seed", "host-key", "scratch-text"}
+)
 
 
 def _judge(residue: Residue, config: str, *, login_keys: bool) -> SealAction | Remains:
