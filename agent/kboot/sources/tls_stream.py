@@ -61,17 +61,24 @@ class TlsStream:
         Raises:
             OSError: a timeout before the first byte, or the connection broke.
         """
-        done, until_s = 0, monotonic_s() + for_s
-        while done < len(buffer):
+        read, done, size = self._tls.read, 0, len(buffer)  # 65,000 times for each GB: no more than it takes
+        until_s = monotonic_s() + for_s
+        while done < size:
             try:
-                n = self.recv_into(buffer[done:])
-            except TimeoutError:
-                if done:
-                    return done
-                raise
-            done += n
-            if n == 0 or monotonic_s() > until_s:
+                n = read(size - done, buffer[done:])
+            except ssl.SSLWantReadError:
+                try:
+                    self._pump_until(until_s)
+                except TimeoutError:
+                    if done:
+                        return done
+                    raise
+                continue
+            except ssl.SSLEOFError:
                 return done
+            if not n:
+                return done
+            done += n  # type: ignore[operator]  # a count, with a buffer
         return done
 
     def sendall(self, data: bytes) -> None:
@@ -114,6 +121,11 @@ class TlsStream:
             self._coming.write(self._piece[:n])
         else:
             self._coming.write_eof()
+
+    def _pump_until(self, until_s: float) -> None:
+        if monotonic_s() > until_s:
+            raise TimeoutError("no data came, whatever else did")
+        self._pump()
 
     def _flush(self) -> None:
         if self._going.pending:
