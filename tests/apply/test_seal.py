@@ -33,6 +33,12 @@ def put(root: Path, path: str, text: str) -> None:
     (root / path).write_text(text)
 
 
+def put_ledger(path: Path) -> None:
+    ledger = Ledger(path, _nowhere)
+    ledger.record([Row("a/b", "0" * 64, "c", "p", "0" * 64, Mark("uuid", "1", "2", 3, 4, 5), "fetch", 1.0, "hub")])
+    ledger.close()
+
+
 def sealed(root: Path) -> tuple[Outcome, ...]:
     tree = ImageTree(root)
     secrets = known_secrets(tree, FOLDERS)
@@ -142,3 +148,32 @@ def test_a_docker_configuration_that_is_none_becomes_an_empty_one() -> None:
 
 def _nowhere(_: Event) -> None:
     pass
+
+
+def test_the_builders_own_ledger_is_not_touched_through_a_link(tmp_path: Path) -> None:
+    """A link in the image that says /srv/lib means the image's, also to SQLite."""
+    image, outside = tmp_path / "image", tmp_path / "srv"
+    (image / "var").mkdir(parents=True)
+    for folder in (outside, image / str(outside).lstrip("/")):
+        (folder / "kboot").mkdir(parents=True)
+        put_ledger(folder / "kboot/ledger.db")
+    (image / "var/lib").symlink_to(outside)
+    sealed(image)
+
+    assert (1, 0) == (
+        stored_rows(outside / "kboot/ledger.db"),
+        stored_rows(image / str(outside).lstrip("/") / "kboot/ledger.db"),
+    )
+
+
+def test_a_link_beside_a_ledger_leads_nowhere(tmp_path: Path) -> None:
+    """SQLite would write its log through it; the image is not sealed, and the file at its end is as it was."""
+    image, victim = tmp_path / "image", tmp_path / "victim"
+    victim.write_text("keep")
+    (image / "var/lib/kboot").mkdir(parents=True)
+    put_ledger(image / "var/lib/kboot/ledger.db")
+    (image / "var/lib/kboot/ledger.db-wal").symlink_to(victim)
+    outcomes = sealed(image)
+
+    assert ["failed"] == [o.status for o in outcomes]
+    assert "keep" == victim.read_text()

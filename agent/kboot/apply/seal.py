@@ -10,6 +10,7 @@ from kboot.errors import ActionFailed, KbootError
 from kboot.facts import residue_places as places
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.image import ImageTree
+from kboot.host.os_errors import explained
 from kboot.plan.seal import BlankSecrets, DropLogins, ForgetFiles, MakeEmpty, SealAction, TakeAway, describe_seal
 from kboot.report.types import Outcome
 from kboot.store.ledger import forget_files
@@ -57,9 +58,14 @@ def _do(action: SealAction, tree: ImageTree, secrets: Collection[bytes]) -> None
         case DropLogins():
             tree.write(action.path, without_logins(_read(tree, action.path)))
         case ForgetFiles():
-            forget_files(tree.root / action.path, wipe=True)
+            _forget(tree, action.path)
         case _:
             assert_never(action)
+
+
+def _forget(tree: ImageTree, path: str) -> None:
+    with explained("open the ledger", tree.root / path), tree.database(path) as ledger:
+        forget_files(ledger, wipe=True)
 
 
 def blank(text: bytes, secrets: Collection[bytes]) -> bytes:

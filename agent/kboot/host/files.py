@@ -19,6 +19,7 @@ from kboot.host.clock import unix_s
 from kboot.host.locks import FileLock, lock_file
 from kboot.host.os_errors import explain_os_error, explained
 from kboot.host.plain_file import open_plain
+from kboot.host.removal import remove_folder
 
 __all__ = [
     "FileLock",
@@ -143,7 +144,7 @@ def remove(path: Path) -> None:
 def remove_tree(path: Path) -> None:
     """Remove a folder and all below it, links not followed; a missing one is fine."""
     with explained("remove the folder", path), suppress(FileNotFoundError):
-        shutil.rmtree(path)
+        remove_folder(str(path))
 
 
 def read_small(path: Path, limit_bytes: int) -> bytes:

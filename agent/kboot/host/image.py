@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from kboot.host.os_errors import explained
+from kboot.host.removal import remove_folder
 
 EntryKind = Literal["file", "folder", "link", "other"]
 
@@ -26,6 +26,9 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TEMP = ".kboot-{}.tmp"
 _ZEROS_BYTES = 1 << 20
+_PIECE_BYTES = 4 << 20
+_OVERLAP_BYTES = 4096  # longer than any secret that is looked for
+_BESIDE_DATABASE = ("-journal", "-wal", "-shm")
 _T = TypeVar("_T")
 
 
@@ -72,6 +75,21 @@ class ImageTree:
 
         return self._in_parent(path, lambda fd, name: _beginning(fd, name, limit_bytes))
 
+    @contextmanager
+    def database(self, path: str) -> Iterator[Path]:
+        """Yield a path by which SQLite opens a database of the tree, while the block lasts.
+
+        Raises:
+            OSError: it, or a file that SQLite would open beside it, is a link or no file, and could lead out.
+        """
+        folder, _, name = path.rpartition("/")
+        with self._opened(folder) as fd:
+            for each in (name, *(f"{name}{end}" for end in _BESIDE_DATABASE)):
+                with suppress(FileNotFoundError):
+                    if not stat.S_ISREG(os.stat(each, dir_fd=fd, follow_symlinks=False).st_mode):
+                        raise OSError(errno.ELOOP, "a link, or no file", str(self.root / folder / each))
+            yield Path(f"/proc/self/fd/{fd}/{name}")
+
     def link_target(self, path: str) -> str:
         """Return what a link says."""
         return self._in_parent(path, lambda fd, name: os.readlink(name, dir_fd=fd))
@@ -86,9 +104,10 @@ class ImageTree:
     def search(
         self, folder: str, holds: Callable[[bytes], bool], limit_bytes: int, skip: Callable[[Entry], bool]
     ) -> Iterator[Entry]:
-        """Yield the regular files below a folder in whose beginnings something is, in the order of `walk`.
+        """Yield the regular files below a folder in whose first limit_bytes something is, in the order of `walk`.
 
-        skip: folders not to look into, and files not to open.
+        They are read in pieces, each of which begins with the end of the one before. skip: folders not to look into,
+        and files not to open.
         """
         return (entry for entry, found in self._walked(folder, skip, holds, limit_bytes) if found)
 
@@ -105,7 +124,7 @@ class ImageTree:
                     with suppress(OSError):
                         entry = _entry(f"{folder}/{name}" if folder else name, fd, name)
                         is_read = limit_bytes and entry.kind == "file" and entry.size_bytes and not skip(entry)
-                        found.append((entry, bool(is_read) and holds(_beginning(fd, name, limit_bytes))))
+                        found.append((entry, bool(is_read) and _holds(fd, name, holds, limit_bytes)))
             yield from found
             waiting += [e.path for e, _ in reversed(found) if e.kind == "folder" and not skip(e)]
 
@@ -132,7 +151,7 @@ class ImageTree:
         def work(fd: int, name: str) -> None:
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
-                shutil.rmtree(name, dir_fd=fd)
+                remove_folder(name, fd)
             else:
                 if wipe and stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
                     _overwrite(fd, name)
@@ -209,6 +228,16 @@ def _entry(path: str, folder: int, name: str) -> Entry:
 def _beginning(folder: int, name: str, limit_bytes: int) -> bytes:
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
         return file.read(limit_bytes) or b""
+
+
+def _holds(folder: int, name: str, holds: Callable[[bytes], bool], limit_bytes: int) -> bool:
+    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+        kept, left = b"", limit_bytes
+        while left > 0 and (data := file.read(min(left, _PIECE_BYTES))):
+            if holds(kept + data):
+                return True
+            kept, left = data[-_OVERLAP_BYTES:], left - len(data)
+    return False
 
 
 def _write(folder: int, name: str, data: bytes, mode: int | None) -> None:
