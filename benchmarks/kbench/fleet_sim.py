@@ -21,6 +21,7 @@ from kbench.document import Document, Value
 
 GB = 1e9
 REQUEST_BYTES = 64 << 20
+FILES = 96
 SIZES = (4, 16, 64, 256, 1024)
 _TRIES = 24
 
@@ -58,8 +59,8 @@ class Ended:
 
 @dataclass(slots=True)
 class _Node:
-    """gives: pieces that others may have from it; fresh: those it gave to nobody yet, which go first. want: pieces that
-    it lacks and that are not on their way. Each as bits.
+    """have: pieces that are here. gives: those that others may have from it; fresh: those it gave to nobody yet, which
+    go first. want: pieces that it lacks and that are not on their way. Each as bits.
     """
 
     rate: float
@@ -67,6 +68,7 @@ class _Node:
     up: int
     own: deque[int]
     want: int
+    have: int = 0
     gives: int = 0
     fresh: int = 0
     left: int = 0
@@ -75,7 +77,8 @@ class _Node:
 
 
 class Exchange:
-    """Nodes that give each other pieces. swarm: any holder gives; else only the node that had it from the origin.
+    """Nodes that give each other pieces. swarm: any holder gives; else the node that had it from the origin, and every
+    node that has the whole file, which is then proven.
 
     owners: nodes that fetch from the origin. seeded: the first node has everything when it begins.
     """
@@ -88,6 +91,10 @@ class Exchange:
         self.pieces = max(256, nodes)
         self.piece_bytes = world.size_bytes / self.pieces
         whole = (1 << self.pieces) - 1
+        self.file_of = [piece * FILES // self.pieces for piece in range(self.pieces)]
+        self.files = [0] * FILES
+        for piece, file in enumerate(self.file_of):
+            self.files[file] |= 1 << piece
         self.nodes = [
             _Node(
                 rate=world.node / (10 if number >= nodes - world.slow else 1),
@@ -160,7 +167,7 @@ class Exchange:
         def arrived() -> None:
             node.down, node.from_origin, self.origin_slots = node.down + 1, node.from_origin - 1, self.origin_slots + 1
             node.gives, node.fresh = node.gives | 1 << piece, node.fresh | 1 << piece
-            self._has_one_more(node)
+            self._has(node, piece)
             while self.line and self.origin_slots:
                 following = self.line.popleft()
                 self.nodes[following].in_line = False
@@ -212,18 +219,22 @@ class Exchange:
 
         def arrived() -> None:
             source.up, node.down = source.up + 1, node.down + 1
-            self._has_one_more(node)
-            if self.swarm:
-                node.gives |= 1 << piece
+            before = node.gives
+            self._has(node, piece)
             self._fill(number)
             self._give(giver)
-            if self.swarm:
+            if node.gives != before:
                 self._give(number)
 
         self._after(self._seconds(min(source.rate, node.rate) / self.world.slots), arrived)
 
-    def _has_one_more(self, node: _Node) -> None:
-        node.left -= 1
+    def _has(self, node: _Node, piece: int) -> None:
+        node.have, node.left = node.have | 1 << piece, node.left - 1
+        file = self.files[self.file_of[piece]]
+        if self.swarm:
+            node.gives |= 1 << piece
+        elif node.have & file == file:
+            node.gives |= file
         if not node.left and node.rate == self.world.node:
             self.fast_s = self.now_s
 

@@ -299,9 +299,59 @@ def test_no_head_is_no_excuse_to_start(fleet: Fleet) -> None:
     """A decision for other processes than this one is not this one's."""
     nodes = [fleet.add(), fleet.add()]
     foreign = Decision("r", "start", {"node0": "x", "node1": "another run"})
-    nodes[0].state.change(stage="started", decision=foreign)
+    nodes[0].state.change(stage="ready", decision=foreign)
 
     assert isinstance(error(fleet.begin(nodes[1], SHORT_S)), NotReady)
     refused = Decision("r", "refuse", {"node1": nodes[1].state.now().run}, ("driver differs",))
     nodes[0].state.change(decision=refused)
     assert isinstance(error(fleet.begin(nodes[1])), ActionFailed)
+
+
+def test_a_node_that_takes_the_place_of_another_joins_those_that_have_started(fleet: Fleet) -> None:
+    """An engine that lost a rank is started again by its units and waits for it: no second meeting of all is needed."""
+    nodes = [fleet.add(), fleet.add(), fleet.add()]
+    for future in [fleet.begin(node) for node in nodes]:
+        future.result(timeout=LONG_S)
+    statement = nodes[2].state.now().statement
+    nodes[2].state.begin_again()
+    nodes[2].state.change(statement=statement)
+
+    assert "start" == fleet.begin(nodes[2]).result(timeout=LONG_S).verdict
+    assert "the others have started before, as node0 says: it joins them" in nodes[2].notices()
+
+
+def test_a_head_that_is_replaced_joins_too(fleet: Fleet) -> None:
+    """The others have started, and agree with it."""
+    nodes = [fleet.add(), fleet.add()]
+    for future in [fleet.begin(node) for node in nodes]:
+        future.result(timeout=LONG_S)
+    statement = nodes[0].state.now().statement
+    nodes[0].state.begin_again()
+    nodes[0].state.change(statement=statement)
+
+    assert "start" == fleet.begin(nodes[0]).result(timeout=LONG_S).verdict
+
+
+def test_nodes_that_have_started_with_something_else_are_waited_for(fleet: Fleet) -> None:
+    """While a fleet is upgraded one by one: the others will be started again, and nobody is refused meanwhile."""
+    nodes = [fleet.add(driver="590.1"), fleet.add(), fleet.add()]
+    for node in nodes[1:]:
+        node.state.change(stage="started")
+    head = fleet.begin(nodes[0])
+    until("ready", nodes[0])
+    for node in nodes[1:]:
+        node.state.begin_again()
+        node.state.change(statement=NodeStatement(node.state.name, {"driver": "590.1"}))
+    others = [fleet.begin(node) for node in nodes[1:]]
+
+    assert {"start"} == {future.result(timeout=LONG_S).verdict for future in (head, *others)}
+    alone = error(fleet.begin(_other_driver(fleet), SHORT_S))
+    assert "fleet-not-together" == alone.code
+
+
+def _other_driver(fleet: Fleet) -> Node:
+    """Start the last node again with another driver than those that have started."""
+    node = fleet.nodes[2]
+    node.state.begin_again()
+    node.state.change(statement=NodeStatement("node2", {"driver": "570.1"}))
+    return node

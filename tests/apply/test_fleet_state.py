@@ -105,3 +105,14 @@ def test_another_run_is_another_process_to_the_others() -> None:
         state.now().commit,
     )
     assert before.run != state.now().run
+
+
+def test_caches_that_became_complete_are_stated() -> None:
+    """What was stated before the engine was ready for the first time is true no more."""
+    state = FleetState("n1")
+    state.caches_complete()
+    assert None is state.now().statement
+    state.change(statement=NodeStatement("n1", {"driver": "580", "caches": "not complete"}))
+    state.caches_complete()
+
+    assert NodeStatement("n1", {"driver": "580", "caches": "complete"}) == state.now().statement

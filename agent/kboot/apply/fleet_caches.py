@@ -69,12 +69,16 @@ class Place:
 
 @dataclass(slots=True)
 class CacheKeeper:
-    """One node's part in it. peers: the other nodes of the group by rank. files: what the node's server gives."""
+    """One node's part in it. peers: the other nodes of the group by rank. files: what the node's server gives.
+
+    complete: called whenever this node's caches are found to be complete.
+    """
 
     place: Place
     peers: Mapping[int, Peer]
     files: dict[str, Callable[[], Path | None]]
     emit: Emit
+    complete: Callable[[], None] = lambda: None
     _kept: dict[int, Kept] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -138,6 +142,7 @@ class CacheKeeper:
             self._know(rank)
         with suppress(OSError):
             made_ns = (self.place.cache_dir / COMPLETE).stat().st_mtime_ns
+            self.complete()
             own = self._kept.get(self.place.rank)
             if own is None or own.path.stat().st_mtime_ns <= made_ns:
                 self._export()

@@ -111,17 +111,20 @@ class Meeting:
             ActionFailed: they are ready and differ.
         """
         mine = self.state.now()
-        states = [mine, *(state for state in seen.values() if isinstance(state, NodeState))]
-        statements = tuple(s.statement for s in states if s.statement is not None and s.stage in ("ready", "accepted"))
+        states = [mine, *(state for state in seen.values() if isinstance(state, NodeState) and _is_ready(state))]
+        statements = tuple(state.statement for state in states if state.statement is not None)
         if len(statements) < len(self.members):
             return None
         runs = {state.name: state.run for state in states}
-        found = differences(statements)
+        waiting = [s.statement for s in states if s.statement is not None and s.stage != "started"]
+        found = differences(waiting)
         for difference in found:
             self.emit(Notice("fleet.differs", sentence(difference)))
         stops = [each for each in found if each.stops]
         if not stops or not self.refuse:
-            return Decision(secrets.token_hex(8), "proposed", runs, (), statements)
+            # Nodes that have started before are as they were then: they may be about to be started again.
+            agreed = not self.refuse or not any(each.stops for each in differences(statements))
+            return Decision(secrets.token_hex(8), "proposed", runs, (), statements) if agreed else None
         why = tuple(sentence(each) for each in stops)
         self.heard = Decision(secrets.token_hex(8), "refuse", runs, why, statements)
         self.state.change(decision=self.heard)
@@ -135,7 +138,7 @@ class Meeting:
                     return f"{name} was ready and does not answer any more: {state.message}"
             elif state.run != decision.runs.get(name):
                 return f"{name} was started again before the start"
-            elif state.stage not in ("ready", "accepted"):
+            elif not _is_ready(state):
                 return f"{name} was ready and is {state.stage} now{f': {state.why}' if state.why else ''}"
         return None
 
@@ -156,9 +159,27 @@ class Meeting:
                     return decision
                 if decision.verdict == "proposed" and mine.round != decision.round:
                     self.state.change(stage="accepted", round=decision.round)
-            elif isinstance(state, NodeState) and mine.round:
-                self.state.change(stage="ready", round="")
+            elif isinstance(state, NodeState):
+                if mine.round:
+                    self.state.change(stage="ready", round="")
+                if decision is not None and self._may_join(state):
+                    self.heard = decision
+                    self.emit(
+                        Notice("fleet.joined", f"the others have started before, as {head.name} says: it joins them")
+                    )
+                    self.state.change(stage="started")
+                    return decision
             self._pause(seen)
+
+    def _may_join(self, head: NodeState) -> bool:
+        """Return whether the group has started without this process, which took the place of one that it had.
+
+        An engine that lost a rank is started again by its units, and waits for the one that is missing.
+        """
+        mine = self.state.now().statement
+        if head.stage != "started" or head.statement is None or mine is None:
+            return False
+        return not self.refuse or not any(each.stops for each in differences((head.statement, mine)))
 
     def _look(self, nodes: Sequence[FleetNode]) -> Seen:
         """Ask nodes side by side; whatever gets on anywhere makes the deadline later."""
@@ -267,4 +288,7 @@ def _is_ready(state: NodeState | KbootError) -> bool:
 
 
 def _accepts(state: NodeState | KbootError, decision: Decision) -> bool:
-    return isinstance(state, NodeState) and state.round == decision.round and state.run == decision.runs[state.name]
+    """Return whether a node has accepted, or had started before and serves with whoever takes the head's place."""
+    if not isinstance(state, NodeState) or state.run != decision.runs.get(state.name):
+        return False
+    return state.round == decision.round or state.stage == "started"

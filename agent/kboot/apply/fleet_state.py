@@ -91,6 +91,14 @@ class FleetState:
         with self._lock:
             self._now = replace(self._now, moved=self._now.moved + 1)
 
+    def caches_complete(self) -> None:
+        """State from now on that the kernel caches are complete: a node that joins later is compared with that."""
+        with self._lock:
+            stated = self._now.statement
+            if stated is not None and stated.values.get("caches") not in (None, "complete"):
+                values = {**stated.values, "caches": "complete"}
+                self._now = replace(self._now, statement=replace(stated, values=values))
+
     def begin_again(self) -> None:
         """Begin as another run: what the earlier one accepted does not bind this one."""
         with self._lock:

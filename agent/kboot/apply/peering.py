@@ -85,7 +85,7 @@ class Member:
             self._keeper.end()
         peers = self._peers()
         by_rank = {rank: peers[node.name] for rank, node in enumerate(members) if node.name in peers}
-        self._keeper = CacheKeeper(place, by_rank, self.files, emit)
+        self._keeper = CacheKeeper(place, by_rank, self.files, emit, self.state.caches_complete)
         self.pages[CACHES_TARGET] = self._keeper.page
         return self._keeper
 
