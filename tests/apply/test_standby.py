@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kboot.apply.live import begin_serving, is_held, stop_serving
+from kboot.apply.live import begin_serving, boot_with_engine, is_held, nobody_starts, stop_serving
 from kboot.apply.standby import WarmKeeper, go_live, hold, is_live, stand_by
 from kboot.errors import ActionFailed
 from kboot.events import Event, Notice, PhaseFinished, PhaseStarted
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
+from kboot.host.recorded import RecordedHost
+from kboot.report.saved import RunningBoot, process_mark, write_progress
 
 HOST = RealHost()
 
@@ -87,7 +89,7 @@ def test_what_is_missing_is_read_while_the_node_stands_by() -> None:
 
 def test_a_node_that_does_not_stand_by_cannot_go_live(paths: Paths) -> None:
     """Neither its configuration nor a boot holds: named, and nothing is written."""
-    for act in (lambda: begin_serving(paths, HOST, False), lambda: stop_serving(paths, False)):
+    for act in (lambda: begin_serving(paths, HOST, False), lambda: stop_serving(paths, HOST, False)):
         with pytest.raises(ActionFailed) as caught:
             act()
         assert "not-standing-by" == caught.value.code
@@ -102,3 +104,42 @@ def test_a_node_that_is_not_prepared_does_not_go_live(paths: Paths) -> None:
 
     assert "handoff-missing" == caught.value.code
     assert not is_live(paths, HOST)
+
+
+def under_way(paths: Paths, *phases: tuple[str, str]) -> int:
+    """Write this process down as a boot with these phases; return its number."""
+    pid, process = process_mark(HOST, "self")
+    progress = {"phases": [{"name": name, "status": status} for name, status in phases]}
+    write_progress(RunningBoot("b", "demo", pid, process, 1.0, 2.0, progress), paths)
+    return pid
+
+
+def test_an_engine_in_the_foreground_is_not_said_to_stop(paths: Paths) -> None:
+    """No service has it: the process that does is named, and what comes next holds."""
+    pid = under_way(paths, ("standby", "done"), ("serve", "done"))
+    go_live(paths, HOST)
+    with pytest.raises(ActionFailed) as caught:
+        stop_serving(paths, HOST, True)
+
+    assert "engine-without-service" == caught.value.code
+    assert f"kill {pid}" in (caught.value.hint or "")
+    assert not is_live(paths, HOST)
+
+
+def test_a_boot_that_holds_or_serves_has_the_engine_and_one_that_prepares_has_not(paths: Paths) -> None:
+    """Whoever has it starts it: systemd is then asked for nothing."""
+    seen = []
+    for phases in ([("standby", "running")], [("serve", "running")], [("fetch", "running")]):
+        pid = under_way(paths, *phases)
+        seen.append(boot_with_engine(paths, HOST) == pid)
+
+    assert [True, True, False] == seen
+
+
+def test_without_a_boot_and_a_service_somebody_has_to_start_the_engine(paths: Paths, tmp_path: Path) -> None:
+    """A container without systemd: the operator is told, and does not only wait."""
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "init/run/systemd/system").mkdir(parents=True)
+
+    assert nobody_starts(paths, RecordedHost(tmp_path / "bare"))
+    assert not nobody_starts(paths, RecordedHost(tmp_path / "init"))

@@ -44,6 +44,13 @@ def test_an_announced_end_and_the_engines_answer_are_said() -> None:
     assert "vllm" not in status_text({**doc, "engine": {**engine, "answers": None}})
 
 
+def test_an_engine_that_nobody_started_yet_is_not_missed() -> None:
+    """A node that stands by: no word about an engine that does not answer."""
+    engine = {"name": "vllm", "url": "http://127.0.0.1:8000/health", "answers": False}
+
+    assert ["standby", "  pid 7"] == status_text({"state": "standby", "text": "pid 7", "engine": engine}).splitlines()
+
+
 def test_what_a_document_does_not_have_is_not_shown() -> None:
     """Another version's daemon may leave keys out: what is there is shown."""
     assert "ready" == status_text({"state": "ready"})

@@ -52,10 +52,24 @@ def begin_serving(paths: Paths, host: Host, configured: bool) -> HandoffRecord:
     require_valid(record, host)
     with explained("say that this node is live", paths.live):
         go_live(paths, host)
-    if not holds:
+    if boot_with_engine(paths, host) is None and _has_systemd(host):
         _start_service()
     _tell_daemon(paths)
     return record
+
+
+def boot_with_engine(paths: Paths, host: Host) -> int | None:
+    """Return the process of the `kboot boot --serve` that has the engine here, or holds; None where there is none."""
+    running = read_progress(paths)
+    if running is None or not is_alive(running, host):
+        return None
+    has = {"standby", "serve"} & {p["name"] for p in running.progress.get("phases", ())}
+    return running.pid if has else None
+
+
+def nobody_starts(paths: Paths, host: Host) -> bool:
+    """Return whether neither a boot nor a service starts the engine here: then somebody has to say `kboot exec`."""
+    return boot_with_engine(paths, host) is None and not _has_systemd(host)
 
 
 def answer_of(record: HandoffRecord, paths: Paths, host: Host) -> Answered:
@@ -83,16 +97,23 @@ def answer_of(record: HandoffRecord, paths: Paths, host: Host) -> Answered:
     return Answered(seconds, f"{record.engine} answers after {show_seconds(seconds)}: {record.health_url}")
 
 
-def stop_serving(paths: Paths, configured: bool) -> str:
+def stop_serving(paths: Paths, host: Host, configured: bool) -> str:
     """Stop the engine's service and stand by again; return how it went, in words.
 
     Raises:
-        ActionFailed: the configuration does not say that this node stands by, or this user may not do it.
+        ActionFailed: the configuration does not say that this node stands by, this user may not do it, or the engine
+            belongs to no service.
     """
     if not configured:
         raise _not_standing_by()
     stand_by(paths)
-    said = drain_engine(_STOP_S)
+    if (pid := boot_with_engine(paths, host)) is not None and not is_held(paths, host):
+        raise ActionFailed(
+            "engine-without-service",
+            f"the engine belongs to no service: process {pid}, a `kboot boot --serve`, has it, and it goes on serving",
+            hint=f"`kill {pid}` ends both; the next `kboot boot --serve` holds",
+        )
+    said = drain_engine(_STOP_S) if _has_systemd(host) else "there is no systemd, so no engine of a service"
     _tell_daemon(paths)
     return f"this node stands by; {said}"
 
@@ -114,12 +135,17 @@ def _not_standing_by() -> ActionFailed:
 
 
 def _start_service() -> None:
-    """Start the engine's service; without systemd, whoever calls `kboot exec` here does it."""
+    """Start the engine's service."""
     with suppress(FileNotFoundError):
         started = run(("systemctl", "start", ENGINE_UNIT), _START_S)
         if started.status != 0:
             said = " ".join(started.stderr.decode(errors="replace").split())
             raise ActionFailed("engine-not-started", f"systemd does not start {ENGINE_UNIT}: {said}")
+
+
+def _has_systemd(host: Host) -> bool:
+    """Return whether systemd is the init of this machine, as sd_booted(3) tells it."""
+    return host.exists("/run/systemd/system")
 
 
 def _why_never(paths: Paths, host: Host) -> str:

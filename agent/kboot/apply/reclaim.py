@@ -119,7 +119,8 @@ def drain_engine(timeout_s: float) -> str:
     with suppress(OSError):
         asked = run(("systemctl", "stop", "--no-block", ENGINE_UNIT), timeout_s)
         if asked.status != 0:
-            return f"{ENGINE_UNIT} could not be told to stop: {asked.stderr.decode(errors='replace').strip()}"
+            why = " ".join(asked.stderr.decode(errors="replace").split())
+            return f"{ENGINE_UNIT} could not be told to stop: {why}"
         wait = threading.Event()
         while monotonic_s() < deadline_s:
             state = run(("systemctl", "is-active", ENGINE_UNIT), timeout_s).stdout.decode().strip()

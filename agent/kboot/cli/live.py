@@ -35,22 +35,30 @@ if TYPE_CHECKING:
 @common_options
 def command(common: Common, no_wait: bool, back: bool) -> None:
     """Start the engine of a node that holds at "warm, not serving" (`standby = true`, `boot --serve --standby`)."""
-    from kboot.apply.live import answer_of, begin_serving, stop_serving
+    from kboot.apply.live import answer_of, begin_serving, nobody_starts, stop_serving
 
     if no_wait and back:
         raise UsageError("usage", "--no-wait is about the engine's start, --back about its end")
     node = open_node(common)
     need_this_machine(node.host, "live")
     if back:
-        said = stop_serving(node.paths, node.config.standby)
-        show(common, lambda: said, lambda: _document("standby", said, None))
+        said = stop_serving(node.paths, node.host, node.config.standby)
+        show(common, lambda: _text(said), lambda: _document("standby", said, None))
         return
     record = begin_serving(node.paths, node.host, node.config.standby)
+    if nobody_starts(node.paths, node.host):
+        click.echo("kboot: no service starts the engine here: `kboot exec` does, or `kboot boot --serve`", err=True)
     if no_wait:
         show(common, lambda: "the engine is starting", lambda: _document("starting", "the engine is starting", None))
         return
     answered = answer_of(record, node.paths, node.host)
-    show(common, lambda: answered.text, lambda: _document("serving", answered.text, answered))
+    show(common, lambda: _text(answered.text), lambda: _document("serving", answered.text, answered))
+
+
+def _text(said: str) -> str:
+    from kboot.report.render_text import join, wrap
+
+    return join(wrap(said))
 
 
 def _document(state: str, text: str, answered: Answered | None) -> dict[str, Any]:

@@ -85,6 +85,8 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
     else:
         engine = _engine_json(record, node)
         found = live_workers(record.workers, record.worker_titles, dict(record.env), node.host, scopes, known)
+    if doc["state"] == "standby":  # an engine that nobody has started yet is not off its plan
+        return {**doc, "engine": engine, "workers": []}
     at_answer = known if doc["state"] == "serving" or doc.get("source") == "history" else ()
     return {**doc, "engine": engine, "workers": workers_json(found or at_answer)}
 
@@ -128,7 +130,7 @@ def _of_running(running: RunningBoot, alive: bool) -> Mapping[str, Any]:
             "source": "boot",
             "profile": running.profile,
             "state": state if alive else "died",
-            "text": f"pid {running.pid}" if alive else died,
+            "text": _running_text(running.pid, holds) if alive else died,
             "boot_id": running.boot_id,
             "pid": running.pid,
             "started_unix_s": running.started_unix_s,
@@ -137,6 +139,10 @@ def _of_running(running: RunningBoot, alive: bool) -> Mapping[str, Any]:
             **running.progress,
         },
     )
+
+
+def _running_text(pid: int, holds: bool) -> str:
+    return f"pid {pid}{'; warm, not serving: `kboot live` starts its engine' if holds else ''}"
 
 
 def _of_report(report: BootReport) -> Mapping[str, Any]:

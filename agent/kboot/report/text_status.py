@@ -31,7 +31,7 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
         lines += wrap(str(doc["text"]), "  ", width)
     if doc.get("reclaim"):
         lines += wrap(f"this machine will be taken away: {doc['reclaim']}", f"  {paint('announced', 'bad')} ", width)
-    lines += _engine(doc.get("engine"), width)
+    lines += _engine(doc.get("engine"), width) if state != "standby" else []
     if doc.get("started_unix_s"):
         lines += wrap(f"started {show_time(doc['started_unix_s'])}", "  ", width)
     lines += table([_phase_row(p) for p in doc.get("phases") or ()], width=width)
