@@ -1,4 +1,5 @@
 import os
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -195,3 +196,25 @@ def test_residency_of_ranges_counts_them_alone(cold: Path) -> None:
     assert MIB == resident_in(cold, [(MIB, 2 * MIB)])
     assert MIB == resident_in(cold, [(MIB, 2 * MIB), (3 * MIB, 4 * MIB)])
     assert 0 == resident_in(cold, [(3 * MIB, 4 * MIB), (4 * MIB, 4 * MIB + 3)])
+
+
+def test_a_file_of_a_container_layer_is_measured_as_well(tmp_path: Path) -> None:
+    """On overlayfs a file is as resident as the layer's own, just written and dropped again."""
+    folders = [tmp_path / name for name in ("lower", "upper", "work", "merged")]
+    for folder in folders:
+        folder.mkdir()
+    lower, upper, work, merged = folders
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    if subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], capture_output=True).returncode:
+        pytest.skip("cannot mount here")
+    try:
+        file = merged / "file"
+        file.write_bytes(b"x" * 300_000)
+        written = resident_bytes(file)
+        evict(file)
+        dropped, of_the_layer = resident_bytes(file), resident_bytes(upper / "file")
+    finally:
+        subprocess.run(["umount", merged], check=True)
+
+    assert 300_000 == written
+    assert of_the_layer == dropped
