@@ -127,3 +127,17 @@ def test_a_changed_byte_is_refused_and_named_and_its_range_mended(copy: Callable
 
     assert [shard["path"]] == [line["path"] for line in fetched]
     assert shard["size_bytes"] - fetched[0]["reused_bytes"] <= shard["size_bytes"] - (16 << 20)
+
+
+def test_samples_first_and_every_byte_once_the_engine_answers(copy: Callable[[], Box]) -> None:
+    """verify.image = "bake": the node serves after samples, says so, and the daemon hashes the rest beside it."""
+    box = copy()
+    box.write("/etc/kboot/profiles/demo.d/image.toml", '[verify]\nimage = "bake"\n')
+    box.boot()
+    wait_for_record(box)
+    wait_for_answer(box)
+    claim = json.loads(box.run("kboot", "timeline", "--json").stdout)["verify_claim"]
+    box.wait_for_journal("kboot", "image.proven", deadline_s=120)
+
+    assert "only compared with the image in samples" in claim
+    assert 0 == box.run("kboot", "verify", "--offline").returncode
