@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ CONTENT = bytes(range(256)) * 20_000
 
 
 @contextmanager
-def serving(answer: Callable[[Asked], Reply], **bounds: int) -> Iterator[RangeServer]:
+def serving(answer: Callable[[Asked], Reply], **bounds: Any) -> Iterator[RangeServer]:
     server = RangeServer("127.0.0.1", 0, answer, **bounds)
     try:
         yield server
@@ -95,6 +96,69 @@ def test_a_body_that_is_too_large_is_refused() -> None:
     ):
         sock.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n")
         assert sock.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_head_that_does_not_end_is_cut_off() -> None:
+    """A megabyte of headers from a stranger is not kept; there is no answer to it."""
+    with (
+        serving(lambda _: Reply(200)) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as sock,
+    ):
+        with suppress(ConnectionError):
+            sock.sendall(b"GET / HTTP/1.1\r\n" + b"X: " + b"x" * 60_000 + b"\r\n")
+            for _ in range(20):
+                sock.sendall(b"X: " + b"x" * 60_000 + b"\r\n")
+        found = b""
+        with suppress(ConnectionError):
+            found = sock.recv(100)
+
+        assert b"" == found
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_cut_off() -> None:
+    """Whoever keeps on sending keeps no place for it."""
+    with (
+        serving(lambda _: Reply(200), whole_within_s=0.2) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as sock,
+    ):
+        sock.settimeout(0.01)
+        found = b"?"
+        with suppress(ConnectionError):
+            while found:
+                sock.sendall(b"G")
+                with suppress(TimeoutError):
+                    found = sock.recv(1)
+
+        assert found in (b"", b"?")
+
+
+@pytest.mark.parametrize("length", ["-1", "\xb2", "9" * 5000, "1 1"])
+def test_a_length_that_is_none_is_refused(length: str) -> None:
+    """Some digits are no number to Python, and some numbers are too long for it."""
+    with (
+        serving(lambda _: Reply(200)) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=30) as sock,
+    ):
+        sock.sendall(f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode("latin-1"))
+        assert sock.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_strangers_make_room_for_whoever_comes() -> None:
+    """Connections that prove nothing cannot keep the other nodes out; one that is known keeps its place."""
+    with serving(lambda asked: Reply(200 if asked.target == "/ours" else 401), at_once=3) as server:
+        ours = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        ours.request("GET", "/ours")
+        assert b"" == ours.getresponse().read()
+        strangers = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(12)]
+        strangers[-1].sendall(b"GET /theirs HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert strangers[-1].recv(100).startswith(b"HTTP/1.1 401 ")
+
+        assert (200, b"") == get(server, "/ours")
+        ours.request("GET", "/ours")
+        assert 200 == ours.getresponse().status
+        ours.close()
+        for sock in strangers:
+            sock.close()
 
 
 def test_a_port_that_is_taken_is_said() -> None:
