@@ -162,3 +162,4 @@ def test_weight_files_are_counted_once(files: list[tuple[str, int]], expected: i
 def test_sizes_are_decimal_gigabytes() -> None:
     """As GPU memory and checkpoints are sold."""
     assert ["1,561 GB", "25 GB", "4.3 GB", "0.6 GB"] == [gb(n * 10**6) for n in (1_561_000, 25_000, 4_300, 645)]
+    assert ["28.5 MB", "28 MB", "0 GB"] == [gb(n) for n in (28_510_000, 28_000_000, 0)]

@@ -37,3 +37,15 @@ def test_the_table_without_a_question(golden: Golden) -> None:
 def test_what_was_asked_stands_first(golden: Golden) -> None:
     """A question is answered in a table of its own, with everything else below."""
     golden("fit-asked.txt", fit_text(fit(FitAsk(1_561 * 10**9, LAYOUTS, CLASSES, gpu="B200", gpus=8, nodes=1))))
+
+
+def test_a_wide_table_puts_layouts_below_their_rows_and_then_leaves_spare_out() -> None:
+    """At 80 columns nothing is cut or broken by the terminal; a note explains only columns that are there."""
+    layout = LayoutAsk(name="32x-b200-tensor-8-pipeline-4-data-parallel", gpu="B200", gpus_per_node=8, nodes=4)
+    report = fit(FitAsk(1_561 * 10**9, (layout,), CLASSES))
+    wide, narrow = fit_text(report), fit_text(report, width=60)
+
+    assert "\n        32x-b200-tensor-8-pipeline-4-data-parallel\n" in wide
+    assert (True, False) == ("spare" in wide, "spare" in narrow)
+    assert [] == [line for line in wide.splitlines() if len(line) > 80]
+    assert [] == [line for line in narrow.splitlines() if len(line) > 60]

@@ -60,10 +60,29 @@ def test_a_span_of_no_length_is_still_seen() -> None:
 
 
 def test_the_history_is_one_line_a_boot() -> None:
-    """Newest first, with status and time to the answer."""
+    """Newest first, with the number that --boot takes, status and time to the answer."""
     text = history_text((demo_boot(), failed_boot()))
 
     assert [
-        "2026-11-30 06:26:40Z  done               5.9 s  demo",
-        "2026-11-30 06:26:40Z  failed            41.2 s  demo",
+        "1  2026-11-30 06:26:40Z  done               5.9 s  demo",
+        "2  2026-11-30 06:26:40Z  failed            41.2 s  demo",
     ] == text.splitlines()
+
+
+def test_the_numbers_of_a_long_history_stand_below_each_other() -> None:
+    """Twelve boots: the first nine are moved to the right."""
+    lines = history_text((demo_boot(),) * 12).splitlines()
+
+    assert [" 1  2026", "12  2026"] == [line[:8] for line in (lines[0], lines[-1])]
+
+
+def test_few_boots_have_a_median_and_no_percentile() -> None:
+    """p95 of two is the slower of them; a run about the bytes alone is not called a boot."""
+    earlier = [demo_boot(at=T0 - 100 * n) for n in range(1, 5)]
+    few = timeline_text(make_timeline(demo_boot(), earlier[:2]))
+    enough = timeline_text(make_timeline(demo_boot(), earlier))
+    run = timeline_text(make_timeline(replace(demo_boot(), what="bytes", ready_unix_s=None), ()))
+
+    assert ("of 2 earlier boots" in few, "p95" in few) == (True, False)
+    assert ("of 4 earlier boots" in enough, "p95" in enough) == (True, True)
+    assert ("% of the run" in run, "% of the boot" in run) == (True, False)

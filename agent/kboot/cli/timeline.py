@@ -24,6 +24,7 @@ _COMPARED = 20
     cls=Command,
     examples=(
         ("kboot timeline", "the last boot, in text"),
+        ("kboot timeline --list", "what is on record; --boot N shows one of them"),
         ("kboot timeline --format html -o boot.html", "a page to open and to send on"),
     ),
     statuses=(
@@ -36,7 +37,7 @@ _COMPARED = 20
 )
 @click.option("--format", "kind", type=click.Choice(_FORMATS), default="text", help="trace: for Perfetto.")
 @click.option(
-    "--boot", "number", type=click.IntRange(1), metavar="N", help="The N-th of --list; without it, the newest boot."
+    "--boot", "number", type=click.IntRange(1), metavar="N", help="Number N of --list; without it, the newest boot."
 )
 @click.option(
     "--list",
@@ -64,7 +65,11 @@ def command(
     if number is None:
         number = next((n for n, report in enumerate(reports, 1) if report.what == "boot"), 1)
     if number > len(reports):
-        raise UsageError("no-such-boot", f"boot {number} was asked for, {len(reports)} are on record")
+        raise UsageError(
+            "no-such-boot",
+            f"boot {number} was asked for, {len(reports)} are on record",
+            hint="`kboot timeline --list` numbers them",
+        )
     from kboot.report.timeline import make_timeline
 
     report = reports[number - 1]

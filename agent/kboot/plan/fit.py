@@ -197,7 +197,9 @@ def weight_bytes(files: Iterable[tuple[str, int]]) -> int | None:
 
 
 def gb(size_bytes: int) -> str:
-    """Return decimal gigabytes, as GPU memory and checkpoints are sold: "1,561 GB", "4.3 GB"."""
+    """Return decimal gigabytes, as GPU memory and checkpoints are sold: "1,561 GB", "4.3 GB"; "28.5 MB" of a little."""
+    if 0 < abs(size_bytes) < 50_000_000:
+        return f"{size_bytes / 1e6:.1f} MB".replace(".0 MB", " MB")
     value = size_bytes / 1e9
     return f"{value:,.0f} GB" if abs(value) >= 99.95 else f"{value:.1f} GB".replace(".0 GB", " GB")
 

@@ -105,8 +105,9 @@ def _comparison(timeline: Timeline) -> Iterable[_Row]:
     if timeline.comparison is None:
         return
     for change in timeline.comparison.phases:
-        sign = "+" if change.slower_s >= 0 else "−"
-        difference = f"{sign}{show_seconds(abs(change.slower_s))}"
+        apart = show_seconds(abs(change.slower_s))
+        sign = "" if apart == show_seconds(0) else "+" if change.slower_s > 0 else "−"
+        difference = f"{sign}{apart}"
         yield "", (change.name, show_seconds(change.seconds), show_seconds(change.median_s), difference)
 
 

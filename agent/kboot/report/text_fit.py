@@ -9,7 +9,7 @@ from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table,
 
 _HEAD = ("", "hardware", "memory", "spare", "divided", "per GPU", "KV cache", "context", "layout")
 _NUMBERS = frozenset({"memory", "spare", "per GPU", "KV cache", "context"})
-_OPTIONAL = frozenset({"divided", "context"})  # known from headers only
+_OPTIONAL = frozenset({"divided", "context", "layout"})  # known from headers only; named by a profile only
 
 
 def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH, paint: Paint = no_paint) -> str:
@@ -17,16 +17,17 @@ def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH
     about = f" ({report.weights_from})" if report.weights_from else ""
     lines = wrap(f"{gb(report.weights_bytes)} of weights{about}", width=width)
     if report.asked:
-        lines += ["", paint("asked", "strong"), *_rows(report.asked, paint)]
+        lines += ["", paint("asked", "strong"), *_rows(report.asked, width, paint)]
     others = [row for row in report.rows if row not in report.asked]
     if others:
-        lines += ["", *([paint("also looked at", "strong")] if report.asked else []), *_rows(others, paint)]
+        lines += ["", *([paint("also looked at", "strong")] if report.asked else []), *_rows(others, width, paint)]
     told = [row for row in report.asked or report.rows if row.layout or report.asked]
     for title, found in (("why", _sums(told)), ("KV cache", _caches(told)), ("costs", iter(costs))):
         texts = list(found)
         if texts:
             lines += ["", paint(title, "strong"), *(line for text in texts for line in wrap(text, "  ", width))]
-    lines += ["", *wrap("spare: memory of all GPUs beyond the weights; per GPU: weights on each", "note  ", width)]
+    spare = "spare: memory of all GPUs beyond the weights; " if any(" spare" in line for line in lines) else ""
+    lines += ["", *wrap(f"{spare}per GPU: weights on each", "note  ", width)]
     reserve = ", ".join(f"{r.name} {gb(r.size_bytes)}" for r in report.reserves)
     lines += wrap(f"reserve per GPU: {reserve}", "note  ", width)
     for note in (*_limits(told), *report.notes):
@@ -69,13 +70,30 @@ def _limits(rows: Sequence[FitRow]) -> Iterator[str]:
                 yield f"{reserve.name}: {gb(reserve.size_bytes)} of a {row.gpu} ({reserve.source})"
 
 
-def _rows(rows: Sequence[FitRow], paint: Paint) -> list[str]:
-    # Painted after layout: escape codes have a length that columns must not see.
+def _rows(rows: Sequence[FitRow], width: int, paint: Paint) -> list[str]:
+    """Return a line a row; where that is too wide, layouts go below their rows, and then `spare` is left out."""
     cells = [_HEAD, *(_cells(r) for r in rows)]
     kept = [c for c, name in enumerate(_HEAD) if name not in _OPTIONAL or any(row[c] for row in cells[1:])]
-    lines = table(_aligned([[row[c] for c in kept] for row in cells]), width=200)
+    lines, below = _lines(cells, kept), [""] * len(cells)
+    if _widest(lines) > width:
+        kept = [c for c in kept if _HEAD[c] != "layout"]
+        lines, below = _lines(cells, kept), ["", *(row.layout for row in rows)]
+    if _widest(lines) > width:
+        lines = _lines(cells, [c for c in kept if _HEAD[c] != "spare"])
+    # Painted after layout: escape codes have a length that columns must not see.
     styles: list[Style] = ["faint", *("good" if r.fits else "bad" for r in rows)]
-    return [_paint_mark(line.rstrip(), style, paint) for line, style in zip(lines, styles, strict=True)]
+    painted = []
+    for line, layout, style in zip(lines, below, styles, strict=True):
+        painted += [_paint_mark(line, style, paint), *([f"        {layout}"] if layout else [])]
+    return painted
+
+
+def _lines(cells: Sequence[Sequence[str]], kept: Sequence[int]) -> list[str]:
+    return [line.rstrip() for line in table(_aligned([[row[c] for c in kept] for row in cells]), width=200)]
+
+
+def _widest(lines: Sequence[str]) -> int:
+    return max(map(len, lines))
 
 
 def _aligned(cells: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

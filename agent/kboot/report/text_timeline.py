@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kboot.checks.words import count
 from kboot.report.price import HourPrice
 from kboot.report.render_json import workers_json
 from kboot.report.render_text import WIDTH, Paint, Style, error_text, join, no_paint, wrap
 from kboot.report.timeline import SLACK_S, Comparison, PhaseChange, Step, Timeline, tick_label, ticks
-from kboot.report.types import BootReport, Span
+from kboot.report.types import BootReport, RunKind, Span
 from kboot.report.units import shorten, show_bytes, show_rate, show_seconds, show_time
 from kboot.report.workers import workers_text
 
@@ -14,6 +15,8 @@ _LANES = (("machine", "before kboot"), ("kboot", "kboot"), ("engine", "engine"))
 _NAME, _SECONDS, _BYTES, _RATE = 20, 11, 8, 9
 _LEAST_BAR = 16
 _LONGEST_SHOWN = 3
+_ENOUGH_BOOTS = 4
+"""A 95th percentile of fewer is the slowest of them by another name."""
 _WORTH_NAMING = 0.05
 """Steps below this part of the whole are not what an operator would change."""
 _STYLE_OF: dict[str, Style] = {"done": "good", "degraded": "warn", "failed": "bad", "interrupted": "bad"}
@@ -62,7 +65,7 @@ def summary(timeline: Timeline, width: int = WIDTH, price: HourPrice | None = No
         cost = f"${price.usd_per_hour * timeline.total_s / 3600:,.2f} at ${price.usd_per_hour:,.2f} an hour"
         cost += f" ({price.basis})" if price.basis else ""
         lines += wrap(cost, "the wait cost ", width)
-    lines += _comparison_lines(timeline.comparison, width)
+    lines += _comparison_lines(timeline.comparison, timeline.report.what, width)
     for warning in timeline.report.warnings:
         lines += wrap(warning, "warning   ", width)
     return lines
@@ -122,28 +125,33 @@ def _step_words(step: Step, timeline: Timeline) -> str:
     kind = " (waiting)" if step.kind == "wait" else ""
     of = [s.detail for s in timeline.spans if (s.lane, s.name) == (step.lane, step.name) == ("engine", step.name)]
     ranks = f"; {of[0]}" if of and of[0] else ""
-    return f"{show_seconds(step.seconds)} {step.name}{kind}, {part} of the boot{ranks}"
+    whole = "boot" if timeline.report.what == "boot" else "run"
+    return f"{show_seconds(step.seconds)} {step.name}{kind}, {part} of the {whole}{ranks}"
 
 
-def _comparison_lines(comparison: Comparison | None, width: int) -> list[str]:
+def _comparison_lines(comparison: Comparison | None, what: RunKind, width: int) -> list[str]:
     if comparison is None:
         return []
-    boots = "1 earlier boot" if comparison.boots == 1 else f"{comparison.boots} earlier boots"
-    median = f"median {show_seconds(comparison.median_s)}, p95 {show_seconds(comparison.p95_s)} of {boots}"
+    boots = count(comparison.boots, "earlier boot" if what == "boot" else "earlier run")
+    p95 = f", p95 {show_seconds(comparison.p95_s)}" if comparison.boots >= _ENOUGH_BOOTS else ""
+    median = f"median {show_seconds(comparison.median_s)}{p95} of {boots}"
     lines = wrap(f"{show_seconds(comparison.total_s)} from kboot's start; {median}", "compared  ", width)
     if comparison.regression is not None:
-        lines += wrap(_change_words(comparison.regression), "slower by ", width)
+        words = _change_words(comparison.regression, comparison.boots)
+        lines += wrap(words, "slower by ", width)
     return lines
 
 
-def _change_words(change: PhaseChange) -> str:
-    before = f"median {show_seconds(change.median_s)}, p95 {show_seconds(change.p95_s)}"
+def _change_words(change: PhaseChange, boots: int) -> str:
+    p95 = f", p95 {show_seconds(change.p95_s)}" if boots >= _ENOUGH_BOOTS else ""
+    before = f"median {show_seconds(change.median_s)}{p95}"
     return f"{show_seconds(change.slower_s)} in {change.name}: {show_seconds(change.seconds)}, {before}"
 
 
 def history_text(reports: tuple[BootReport, ...], width: int = WIDTH) -> str:
-    """Return one line a boot, newest first."""
-    return join(shorten(_history_line(r), width) for r in reports)
+    """Return one line a boot, newest first, with the number that --boot takes."""
+    digits = len(str(len(reports)))
+    return join(shorten(f"{n:>{digits}}  {_history_line(r)}", width) for n, r in enumerate(reports, 1))
 
 
 def _history_line(report: BootReport) -> str:
