@@ -36,7 +36,7 @@ slow:  ## Run the other tests
 	$(PYTEST) -q -m "slow or systemd"
 
 bench:  ## Run the benchmarks
-	for name in fetch verify startup pin cache doctor fleet; do ./benchmarks/run "$$name" --json || exit 1; done
+	for name in fetch verify startup pin cache doctor fleet bake; do ./benchmarks/run "$$name" --json || exit 1; done
 
 demo:  ## Boot a small model end to end in a private folder
 	./install.sh --demo

@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench import cache, doctor, fetch, fit, fleet, fleet_sim, pin, startup, verify
+from kbench import bake, cache, doctor, fetch, fit, fleet, fleet_sim, pin, startup, verify
 from kbench.document import Document, as_json, as_text
 from kbench.machine import host_facts
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace, Path], Document]] = {
+    "bake": bake.run,
     "cache": cache.run,
     "doctor": doctor.run,
     "fetch": fetch.run,
@@ -52,8 +53,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.add_argument("--rounds", type=_positive, default=5, help="repetitions of every method (default 5)")
     parser.add_argument("--work", type=Path, default=None, help="folder on a local disk for what is received")
-    parser.add_argument("--shards", type=_positive, default=24, help="fetch, verify: number of shards (default 24)")
-    parser.add_argument("--mib", type=_positive, default=128, help="fetch, verify: MiB of each shard (default 128)")
+    parser.add_argument(
+        "--shards", type=_positive, default=24, help="bake, fetch, verify: number of shards (default 24)"
+    )
+    parser.add_argument(
+        "--mib", type=_positive, default=128, help="bake, fetch, verify: MiB of each shard (default 128)"
+    )
     parser.add_argument("--nodes", type=_positive, default=8, help="fleet: number of nodes (default 8)")
     parser.add_argument("--mbit", type=_positive, default=200, help="fleet: Mbit/s of the origin's line (default 200)")
     parser.add_argument("--fleet-mib", type=_positive, default=16, help="fleet: MiB of each shard (default 16)")

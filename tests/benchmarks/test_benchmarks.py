@@ -178,3 +178,13 @@ def test_verify_compares_kboot_with_the_cores_and_the_disk(tmp_path: Path) -> No
     assert all(ratio > 0 for ratio in document["ratios"].values())
     assert 0 < document["figures"]["ledger_111_files_ms"] < document["figures"]["ledger_111_files_command_ms"]
     assert [] == list(tmp_path.iterdir())
+
+
+@NEEDS_NGINX
+def test_bake_compares_a_first_boot_with_reading_once(tmp_path: Path) -> None:
+    """Both ratios are there; a boot that asked for bytes, or wrote no record, would have failed it."""
+    document = run("bake", "--shards", "3", "--mib", "17", "--rounds", "1", "--work", str(tmp_path))
+
+    assert {"handoff_over_reading_once", "sampled_handoff_over_reading_once"} == set(document["ratios"])
+    assert document["figures"]["checkpoint_bytes"] > 3 * 17 << 20
+    assert [] == list(tmp_path.iterdir())
