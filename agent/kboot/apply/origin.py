@@ -112,8 +112,10 @@ def _network_rate(source: Source, listing: Listing, file: RemoteFile) -> float |
     done, started_s = 0, monotonic_s()
     try:
         with source.open(listing.repo, listing.commit, file, 0) as body:
-            while (count := body.readinto(buffer)) and monotonic_s() - started_s < _BUDGET_S:
+            while count := body.readinto(buffer):
                 done += count
+                if monotonic_s() - started_s >= _BUDGET_S:
+                    break
     except (SourceError, KbootError):
         return None
     return done / max(1e-6, monotonic_s() - started_s) if done else None
