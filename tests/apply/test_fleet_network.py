@@ -180,7 +180,7 @@ def test_a_node_that_dies_is_not_waited_for(fleet: Fleet) -> None:
     done(nodes[:3])
 
     assert fleet.whole(1, 2, 3)
-    assert 1.25 * COPY_BYTES >= fleet.hub.sent_bytes  # its quarter at most
+    assert 1.34 * COPY_BYTES >= fleet.hub.sent_bytes  # its quarter at most, and what was on its way
 
 
 @pytest.mark.parametrize("fleet", [3], indirect=True)
@@ -218,7 +218,7 @@ def test_a_node_that_was_cut_off_comes_back(fleet: Fleet) -> None:
     done(nodes)
 
     assert fleet.whole(1, 2, 3, 4)
-    assert 1.25 * COPY_BYTES >= fleet.hub.sent_bytes
+    assert 1.5 * COPY_BYTES >= fleet.hub.sent_bytes  # its quarter once more, by the others and by itself
 
 
 @pytest.mark.parametrize("fleet", [3], indirect=True)
