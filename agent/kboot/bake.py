@@ -58,6 +58,7 @@ class BakeAsk:
     """What one bake is asked beyond the profile.
 
     weights: fetch them. archives: of kernel caches. verity: let the file system prove large files, where it can.
+    configured: the profile that the image's kboot.toml names; None = not looked at.
     """
 
     target: TargetAsk = field(default_factory=TargetAsk)
@@ -66,6 +67,7 @@ class BakeAsk:
     verity: bool = False
     offline: bool = False
     token_file: str = ""
+    configured: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +280,10 @@ def _left_out(this: _Bake, after: CheckpointFacts) -> tuple[tuple[str, str], ...
         found.append((f"{len(missing)} of {len(after.files)} files of the checkpoint", why))
     if this.chosen[0].engine not in ("command", "demo") and engine.version is None:
         found.append((f"engine {this.chosen[0].engine}", "it is not installed in this image; bake again once it is"))
+    named = this.ask.configured
+    if named is not None and named != this.profile.name:
+        why = f'kboot.toml names {named or "none"}: nodes boot this one with `profile = "{this.profile.name}"`'
+        found.append(("profile to boot", why))
     terms = license_status(this.profile, this.paths, None)
     if not terms.passes:
         found.append(("acceptance of the model's terms", f"{terms.why}: every node would refuse to boot"))

@@ -26,6 +26,7 @@ def test_prepared_then_sealed_in_one_call_of_each(kboot: Kboot, tmp_path: Path) 
 
     assert (0, "bake", 0) == (ran.status, ran.doc["kind"], ran.doc["exit_status"])
     assert ["kernel warm-up"] == ran.doc["deferred"]
+    assert "profile to boot" in ran.doc["left_out"]  # this kboot.toml names none
     assert ran.doc["digest"] == json.loads((kboot.folder / "state/bake.json").read_text())["digest"]
     assert [] == [str(p) for p in kboot.folder.rglob("*") if p.is_file() and TOKEN.encode() in p.read_bytes()]
 

@@ -91,7 +91,7 @@ def command(
         raise UsageError("usage", "--this-machine, --remove-login-keys and --dry-run are about --finish")
     node = open_node(common)
     target = TargetAsk(gpu, gpus, nodes, driver, cuda)
-    ask = BakeAsk(target, not no_weights, archives, fs_verity, offline, node.config.token_file)
+    ask = BakeAsk(target, not no_weights, archives, fs_verity, offline, node.config.token_file, node.config.profile)
     root = common.root or Path("/")
     if finish:
         _require_ground(node, root, this_machine=this_machine or dry_run)
