@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,40 @@ def test_a_kept_connection_that_died_is_replaced(hub: FakeHub) -> None:
         socket.socket.shutdown(wire.sock, socket.SHUT_RDWR)
 
     assert CONTENT == receive(client, hub.url + PATH)
+
+
+def test_an_answer_that_never_ends_its_head_is_left() -> None:
+    """A byte every moment is no sign of life: the whole head must be there in time."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            connection.settimeout(0.01)
+            with connection, suppress(ConnectionError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while True:
+                    connection.sendall(b"x")
+                    with suppress(TimeoutError):
+                        if not connection.recv(1000):
+                            return
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        with pytest.raises(SourceError) as caught:
+            Client({}, 5.0, 0.3).get(f"http://127.0.0.1:{server.getsockname()[1]}/", {})
+        thread.join(60)
+
+    assert ("source-silent", True) == (caught.value.code, caught.value.retry)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("headers", [{"Connection": "close"}, {"Connection": "close", "Content-Length": None}])
+def test_the_last_answer_of_a_connection_is_read_to_its_end(tls: bool, headers: dict[str, str | None]) -> None:
+    """http.client closes its socket before such a body is read."""
+    with FakeHub({NAME: CONTENT}, tls=tls) as hub:
+        hub.every_file = Headers(headers)
+
+        assert CONTENT == receive(Client(TRUST, 2.0, 30.0), hub.url + PATH)
 
 
 def test_a_silent_server_is_left(hub: FakeHub) -> None:

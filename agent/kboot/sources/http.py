@@ -20,6 +20,7 @@ from kboot.sources.failures import explain_network
 from kboot.sources.framing import Frame
 from kboot.sources.proxies import Origin, Proxy, origin_of, proxy_for
 from kboot.sources.secrets import mask
+from kboot.sources.spoken import Spoken
 from kboot.sources.tls import tls_context
 from kboot.sources.tls_stream import TlsStream
 
@@ -30,7 +31,7 @@ _SMALL_BYTES = 64 << 10
 class Client:
     """Connections to whatever URLs name, kept open and used again. For any thread.
 
-    connect_timeout_s: per address. stall_timeout_s: the longest wait for a byte once connected.
+    connect_timeout_s: per address. stall_timeout_s: the longest wait for the head of an answer, and for a byte after.
     """
 
     def __init__(
@@ -141,11 +142,11 @@ class _Wire:
         self.was_cut = False
         self._bare = sock
         self._proxy = proxy
-        # Typed as in typeshed it would take a socket only; it calls no more than TlsStream has.
+        # Typed as in typeshed it would take a socket only; it calls no more than Spoken has.
         self._connection: Any = http.client.HTTPConnection(origin.host, origin.port)
         self._connection.default_port = 443 if origin.scheme == "https" else 80  # signed links sign the Host header
         self._connection.auto_open = 0
-        self._connection.sock = sock
+        self._speak()
         sock.settimeout(stall_timeout_s)
 
     def secure(self, context: ssl.SSLContext) -> None:
@@ -153,7 +154,10 @@ class _Wire:
         if self._proxy is not None:
             self._tunnel(self._proxy)
         self.sock = TlsStream(self._bare, context, self.origin.host)
-        self._connection.sock = self.sock
+        self._speak()
+
+    def _speak(self) -> None:
+        self._connection.sock = self.spoken = Spoken(self.sock)
 
     def ask(self, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         """Send a GET and read the head of the answer."""
@@ -164,7 +168,10 @@ class _Wire:
             target = f"http://{parts.netloc.rsplit('@', 1)[-1]}{target}"
             headers = {**headers, **self._proxy.headers}
         self._connection.request("GET", target, headers=dict(headers))
+        self.spoken.whole_within(self.stall_timeout_s)
         response: http.client.HTTPResponse = self._connection.getresponse()
+        self.spoken.whole_within(None)
+        self.sock.settimeout(self.stall_timeout_s)
         return response
 
     def cut(self) -> None:
@@ -189,8 +196,10 @@ class _Wire:
         for name, value in proxy.headers.items():
             connection.putheader(name, value)
         connection.endheaders()
-        response = http.client.HTTPResponse(self._bare, method="CONNECT")
+        self.spoken.whole_within(self.stall_timeout_s)
+        response = http.client.HTTPResponse(self._connection.sock, method="CONNECT")
         response.begin()
+        self.spoken.whole_within(None)
         response.close()
         if response.status != 200:
             raise http.client.HTTPException(f"the proxy {proxy.origin.address} answers {response.status} to CONNECT")
@@ -209,10 +218,12 @@ class Answer:
 
     def text(self) -> str:
         """Return the beginning of a short body, for messages; nothing when it cannot be read."""
+        self._wire.spoken.whole_within(self._wire.stall_timeout_s)
         try:
             data = self._response.read(_SMALL_BYTES)
         except (OSError, http.client.HTTPException):
             data = b""
+        self._wire.spoken.whole_within(None)
         if self._response.isclosed() and not self._response.will_close:
             self._client.keep(self._wire)
         else:
