@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,13 +21,14 @@ from kboot.apply.peer_server import PeerServer
 from kboot.errors import SourceError
 from kboot.events import Event, Notice
 from kboot.plan.exchange import Fleet
-from kboot.sources.peers import Peer
+from kboot.sources.peers import Peer, have_target
 from kboot.store.store import Store
 
 MIB = 1 << 20
 FILES = {"a.safetensors": Random(1).randbytes(3 * MIB), "b.safetensors": Random(2).randbytes(MIB)}
 LISTING = listing_of(FILES)
 A, B = LISTING.files
+TARGET = have_target(LISTING.repo, LISTING.commit)
 DEADLINE_S = 60.0
 SOON = Patience(first_s=5.0, late_s=0.0, preparing_s=0.0, never_s=1e9, lost_s=0.0, alone_s=0.0, stalled_s=1e9)
 
@@ -167,6 +169,23 @@ def test_a_node_that_fails_again_and_again_is_dropped(tmp_path: Path) -> None:
         assert ["n2"] == names(seen.view.fleet(0))
         assert frozenset({"n1"}) == seen.view.fleet(0).lost
     assert ["peer.dropped"] == seen.notices()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("moved_bytes", 1e999), ("moved_bytes", []), ("limited_s", {"hub": 10**400}), ("have", [1])]
+)
+def test_a_node_that_says_nonsense_is_told_and_asked_again(tmp_path: Path, key: str, value: object) -> None:
+    """It is late, as one that says nothing; when it comes to its senses it is counted on."""
+    with watching(tmp_path, SOON, "n1") as seen:
+        document = seen.boards["n1"].document()
+        pages: dict[str, Callable[[], bytes]] = {TARGET: lambda: json.dumps({**document, key: value}).encode()}
+        port = seen.servers["n1"].port
+        seen.servers["n1"].close()
+        seen.servers["n1"] = PeerServer(own_address(1), port, KEY, pages, lambda _event: None)
+        seen.until(lambda _fleet: "peer.lost" in seen.notices())
+        pages[TARGET] = lambda: json.dumps(document).encode()
+
+        assert ["n1", "n2"] == names(seen.until(lambda fleet: len(fleet.others) == 2))
 
 
 @pytest.mark.parametrize("more", [1, 2])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -205,6 +207,35 @@ def test_an_answer_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
     server.close()
 
     assert "peer-not-ours" == caught.value.code
+
+
+@pytest.mark.parametrize("page", [b"[" * 100_000, b"[]", b'{"a":', b"9" * 5000, b"\xff"])
+def test_an_answer_that_is_no_document_is_an_error_of_that_node(page: bytes) -> None:
+    """Whatever a node that has the key answers, who asked it goes on."""
+    server = PeerServer("127.0.0.1", 0, KEY, {"/kboot/1/state": lambda: page}, lambda _event: None)
+    with pytest.raises(SourceError) as caught:
+        Peer("n1", "127.0.0.1", server.port, KEY, 30.0).ask("/kboot/1/state")
+    server.close()
+
+    assert "peer-answer-not-valid" == caught.value.code
+
+
+@pytest.mark.parametrize("length", ["\xb2", "9" * 5000, "-1"])
+def test_an_answer_without_a_length_that_is_one_is_refused(length: str) -> None:
+    """Some digits are no number to Python, and some numbers are too long for it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{{}}".encode("latin-1"))
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(SourceError) as caught:
+            Peer("n1", "127.0.0.1", listener.getsockname()[1], KEY, 30.0).ask("/kboot/1/state")
+
+    assert caught.value.code in ("peer-answer-not-valid", "not-http")
 
 
 def test_other_files_are_given_whole(node: Node, tmp_path: Path) -> None:

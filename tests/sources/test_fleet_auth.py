@@ -61,6 +61,18 @@ def test_a_nonce_is_remembered_as_long_as_its_request_could_be_used() -> None:
     assert "clock-differs" == gate.refusal(header, STATE, NOW + 2 * WINDOW_S + 1)
 
 
+def test_a_clock_that_was_set_back_keeps_nobody_out() -> None:
+    """What was heard while the clock was a day ahead does not stay in the way until that day has come."""
+    gate = Gate(KEY)
+    for ahead_s in range(40):
+        header, _ = KEY.ask(STATE, NOW + 86_400 + ahead_s)
+        assert None is gate.refusal(header, STATE, NOW + 86_400 + ahead_s)
+    header, _ = KEY.ask(STATE, NOW)
+
+    assert [None, "used-before"] == [gate.refusal(header, STATE, NOW) for _ in range(2)]
+    assert 1 == len(gate)
+
+
 def test_an_answer_belongs_to_one_request() -> None:
     """With another key, another nonce or another meaning it is none of the fleet's."""
     header, nonce = KEY.ask(STATE, NOW)

@@ -23,6 +23,8 @@ def test_the_range_header_is_the_shortest_that_says_it() -> None:
         (206, {"content-range": "bytes 0-4095/4096"}, 0, None, Frame(0, 4096, 4096)),  # not asked for, but right
         (206, {"content-range": "bytes 10-19/*"}, 10, 20, Frame(10, 10, None)),
         (206, {"content-range": "bytes 10-14/4096"}, 10, 20, Frame(10, 5, 4096)),  # a server may give less
+        (200, {"content-length": "\xb2"}, 0, None, Frame(0, None, None)),  # a digit, and no number
+        (200, {"content-length": "9" * 5000}, 0, None, Frame(0, None, None)),
         (200, {"content-encoding": "identity", "transfer-encoding": "Chunked"}, 0, None, Frame(0, None, None)),
     ],
 )

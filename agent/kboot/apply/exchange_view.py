@@ -248,7 +248,7 @@ class View:
             gave_up, moved_bytes = document["gave_up"] is True, int(document["moved_bytes"])
             for name, for_s in limited.items():
                 limit(name, float(for_s) + _JITTER_S * random.random())
-        except (KeyError, ValueError, TypeError, AttributeError) as exc:
+        except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as exc:
             raise SourceError("peer-answer-not-valid", f"{seen.peer.name} says what cannot be read: {exc}") from exc
         now = monotonic_s()
         with self._lock:

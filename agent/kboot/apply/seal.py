@@ -11,6 +11,7 @@ from kboot.facts import residue_places as places
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.image import ImageTree
 from kboot.host.os_errors import explained
+from kboot.jsontext import parse_json
 from kboot.plan.seal import BlankSecrets, DropLogins, ForgetFiles, MakeEmpty, SealAction, TakeAway, describe_seal
 from kboot.report.types import Outcome
 from kboot.store.ledger import forget_files
@@ -79,7 +80,7 @@ def blank(text: bytes, secrets: Collection[bytes]) -> bytes:
 def without_logins(data: bytes) -> bytes:
     """Return a docker configuration without logins; one that is no JSON object becomes an empty one."""
     try:
-        document = json.loads(data)
+        document = parse_json(data)
     except ValueError:
         document = None
     kept = document if isinstance(document, dict) else {}

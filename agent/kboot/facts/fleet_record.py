@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ _KIND = "fleet-record"
 _MOST_VALUES = 256
 _LONGEST_TEXT = 1024
 _MOST_STATEMENTS = 4096
+_LATEST_UNIX_S = 1e12
 
 
 def statement_to_json(statement: NodeStatement) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def record_from_text(text: str | bytes) -> FleetRecord:
     if (document.get("schema"), document.get("kind")) != (SCHEMA, _KIND):
         raise ValueError("another version of kboot wrote it")
     unix_s = document.get("unix_s")
-    if not isinstance(unix_s, int | float) or isinstance(unix_s, bool) or not math.isfinite(unix_s):
+    if not isinstance(unix_s, int | float) or isinstance(unix_s, bool) or not 0 <= unix_s < _LATEST_UNIX_S:
         raise ValueError("unix_s is no time")
     return FleetRecord(
         boot_id=_text(document, "boot_id"),

@@ -65,7 +65,7 @@ class Reply:
 class RangeServer:
     """Answers GET and POST in threads of its own; clients beyond the bound are turned away.
 
-    Strangers go first: when there is no room, the client that has been silent or unknown the longest loses its place.
+    Strangers go first: when there is no room, the client that has been unknown the longest loses its place.
     One address, never all of them.
     """
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from urllib.parse import urljoin
 
 from kboot.errors import SourceError
-from kboot.sources.framing import Frame
+from kboot.sources.framing import Frame, header_number
 from kboot.sources.http import Answer, Client, HttpBody
 from kboot.sources.proxies import origin_of
 from kboot.sources.secrets import without_query
@@ -84,5 +84,4 @@ def _length(answer: Answer) -> int | None:
     if encoding not in ("", "identity"):
         answer.drop()
         raise SourceError("transformed-body", f"the body comes as {encoding}, wanted as it is")
-    value = answer.headers.get("content-length", "").strip()
-    return int(value) if value.isdigit() else None
+    return header_number(answer.headers.get("content-length", ""))

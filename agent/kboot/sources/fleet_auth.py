@@ -124,9 +124,14 @@ class Gate:
             return "clock-differs"
         return self._remember(nonce, now_unix_s)
 
+    def __len__(self) -> int:
+        """Return how many requests are remembered."""
+        with self._lock:
+            return len(self._used)
+
     def _remember(self, nonce: str, now_unix_s: float) -> Refusal | None:
         with self._lock:
-            while self._used and next(iter(self._used.values())) < now_unix_s:
+            while self._used and self._is_over(next(iter(self._used.values())), now_unix_s):
                 self._used.popitem(last=False)
             if nonce in self._used:
                 return "used-before"
@@ -134,6 +139,10 @@ class Gate:
                 return "busy"
             self._used[nonce] = now_unix_s + 2 * self._window_s
             return None
+
+    def _is_over(self, until_unix_s: float, now_unix_s: float) -> bool:
+        """Return whether a nonce's request is refused by its time alone: it is too old, or the clock was set back."""
+        return not now_unix_s <= until_unix_s <= now_unix_s + 4 * self._window_s
 
 
 def _mac(key: FleetKey, *parts: str) -> str:

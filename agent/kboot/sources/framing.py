@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from kboot.errors import SourceError
 
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
-_UNSATISFIED = re.compile(r"bytes \*/(\d+)")
+_NUMBER = r"[0-9]{1,18}"  # Python refuses to read numbers of thousands of digits, and takes some signs for digits
+_CONTENT_RANGE = re.compile(rf"bytes ({_NUMBER})-({_NUMBER})/({_NUMBER}|\*)")
+_UNSATISFIED = re.compile(rf"bytes \*/({_NUMBER})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,12 @@ class Frame:
     start: int
     size_bytes: int | None
     total_bytes: int | None
+
+
+def header_number(text: str) -> int | None:
+    """Return the whole number that a header gives; None where it gives none."""
+    found = re.fullmatch(_NUMBER, text.strip())
+    return int(found[0]) if found else None
 
 
 def range_header(start: int, end: int | None) -> dict[str, str]:
@@ -77,8 +84,7 @@ def _unsatisfied(headers: Mapping[str, str], start: int, size_bytes: int) -> Sou
 
 
 def _length(headers: Mapping[str, str]) -> int | None:
-    value = headers.get("content-length", "").strip()
-    return int(value) if value.isdigit() else None
+    return header_number(headers.get("content-length", ""))
 
 
 def _lie(code: str, message: str) -> SourceError:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
+
+from kboot.jsontext import parse_json
 
 METADATA_URL = "http://169.254.169.254"
 
@@ -151,7 +152,7 @@ def _ok(answer: _Answer) -> _Answer:
 
 def _json(answer: _Answer) -> Mapping[str, Any]:
     try:
-        document = json.loads(answer.text)
+        document = parse_json(answer.text)
     except ValueError as exc:
         raise OSError("the metadata service gave no JSON") from exc
     if not isinstance(document, dict):

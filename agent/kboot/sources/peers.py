@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Mapping
@@ -11,10 +10,11 @@ from urllib.parse import quote
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
-from kboot.host.clock import unix_s
+from kboot.host.clock import monotonic_s, unix_s
+from kboot.jsontext import parse_json
 from kboot.sources.asking import check_small, read_whole
 from kboot.sources.fleet_auth import ANSWER_HEADER, REQUEST_HEADER, Answer, FleetKey, Request
-from kboot.sources.framing import Frame, frame, range_header
+from kboot.sources.framing import Frame, frame, header_number, range_header
 from kboot.sources.http import Answer as HttpAnswer
 from kboot.sources.http import Client, HttpBody
 from kboot.sources.secrets import mask
@@ -24,7 +24,8 @@ PREFIX = "/kboot/1"
 """Version of what nodes ask of each other; part of every target."""
 CONNECT_TIMEOUT_S = 3.0
 _DOCUMENT_BYTES = 16 << 20
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_DOCUMENT_S = 30.0
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
 _BUFFER_BYTES = 256 << 10
 
 
@@ -90,16 +91,16 @@ class Peer:
             SourceError: it does not answer, refuses, or somebody else answers.
         """
         answer, request, nonce = self._get(target, {})
-        size = answer.headers.get("content-length", "")
-        if not size.isdigit() or int(size) > _DOCUMENT_BYTES:
+        size_bytes = header_number(answer.headers.get("content-length", ""))
+        if size_bytes is None or size_bytes > _DOCUMENT_BYTES:
             answer.drop()
             raise SourceError("peer-answer-not-valid", f"{self.name} answers without a length, or with too much")
-        data = _read(answer.body(Frame(0, int(size), int(size))), int(size))
+        data = _read(answer.body(Frame(0, size_bytes, size_bytes)), size_bytes)
         if answer.status != 200:
             raise self._refused(answer.status, data)
         self._prove(answer, request, nonce, Answer(answer.status, "", data))
         try:
-            document = json.loads(data)
+            document = parse_json(data)
         except ValueError as exc:
             raise SourceError("peer-answer-not-valid", f"{self.name} answers with no JSON: {exc}") from exc
         if not isinstance(document, dict):
@@ -169,8 +170,10 @@ class Peer:
 
 def _read(body: HttpBody, size_bytes: int) -> bytes:
     data = memoryview(bytearray(size_bytes))
-    done = 0
+    done, until_s = 0, monotonic_s() + _DOCUMENT_S
     with body:
         while done < size_bytes:
+            if monotonic_s() > until_s:
+                raise SourceError("source-silent", f"an answer came with {done} of {size_bytes} bytes", retry=True)
             done += body.readinto(data[done : done + _BUFFER_BYTES])
     return bytes(data)

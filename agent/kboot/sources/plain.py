@@ -10,7 +10,7 @@ from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
 from kboot.host.clock import unix_s
 from kboot.sources.asking import check_small, follow, read_whole
-from kboot.sources.framing import Frame, frame
+from kboot.sources.framing import Frame, frame, header_number
 from kboot.sources.http import Answer, Client, HttpBody
 from kboot.sources.patience import Patience
 from kboot.sources.places import TREE_LIMIT_BYTES, files_of_tree, places_of, roots_of
@@ -104,8 +104,8 @@ class Plain:
         if answer.status in (404, 410):
             answer.text()
             return b""
-        size = answer.headers.get("content-length", "")
-        size_bytes = int(size) if size.isdigit() else limit_bytes
+        size = header_number(answer.headers.get("content-length", ""))
+        size_bytes = limit_bytes if size is None else size
         found = self._judge(answer, asked, size_bytes, 0, None)
         with answer.body(found) as body:
             data = bytearray()

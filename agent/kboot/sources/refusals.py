@@ -156,7 +156,7 @@ def _not_found(status: int, error_code: str, said: str, asked: Asked) -> SourceE
 def _retry_after_s(headers: Mapping[str, str], now_unix_s: float) -> float | None:
     """Read Retry-After (seconds or a date), else the reset of a RateLimit header (`"api";r=0;t=55`)."""
     value = headers.get("retry-after", "").strip()
-    if value.isdigit():
+    if value.isdecimal():
         return min(float(value), _MAX_DAYS_S)
     if value:
         try:
