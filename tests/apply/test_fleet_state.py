@@ -69,7 +69,7 @@ def test_no_answer_whatever_does_more_than_be_refused(document: dict[str, Any]) 
 
 
 def test_the_state_follows_the_boot() -> None:
-    """Phase, bytes of the fetch, and that something got on; everything is passed on."""
+    """Phase, bytes of the fetch (a small file's only word is its end), and that something got on; all is passed on."""
     state, passed = FleetState("n1"), list[Event]()
     emit = state.follow(passed.append)
     events = (
@@ -78,6 +78,7 @@ def test_the_state_follows_the_boot() -> None:
         FileProgress("fetch", "a", 10, 10),
         FileDone("fetch", "a", 10, 1.0, "hub"),
         FileProgress("fetch", "b", 5, 20),
+        FileDone("fetch", "c", 3, 0.1, "hub"),
         Notice("x", "y"),
         PhaseFinished("fetch", "done", 1.0, 30),
         PhaseStarted("warm", 2, 7),
@@ -86,8 +87,8 @@ def test_the_state_follows_the_boot() -> None:
         emit(event)
 
     now = state.now()
-    assert ("warm", 15, 30) == (now.phase, now.have_bytes, now.total_bytes)
-    assert 6 == now.moved
+    assert ("warm", 18, 30) == (now.phase, now.have_bytes, now.total_bytes)
+    assert 8 == now.moved
     assert list(events) == passed
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from kboot.events import Emit, Event, FileProgress, PhaseFinished, PhaseStarted
+from kboot.events import Emit, Event, FileDone, FileProgress, PhaseFinished, PhaseStarted
 from kboot.facts.fleet_record import statement_from_json, statement_to_json
 from kboot.facts.fleet_types import NodeStatement
 
@@ -29,6 +28,7 @@ Verdict = Literal["proposed", "start", "refuse", "gave-up"]
 _VERDICTS: tuple[Verdict, ...] = ("proposed", "start", "refuse", "gave-up")
 _LONGEST = 2000
 _MOST = 4096
+_MOST_NUMBER = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,10 @@ class FleetState:
                         self._now = replace(self._now, total_bytes=total)
                 case PhaseFinished():
                     self._now = replace(now, moved=now.moved + 1)
-                case FileProgress(phase="fetch", path=path, done_bytes=done):
+                case (
+                    FileProgress(phase="fetch", path=path, done_bytes=done)
+                    | FileDone(phase="fetch", path=path, size_bytes=done)
+                ):
                     self._done[path] = done
                     self._now = replace(now, have_bytes=sum(self._done.values()), moved=now.moved + 1)
                 case FileProgress():
@@ -227,6 +230,6 @@ def _short(document: Mapping[str, Any], key: str) -> str:
 
 def _number(document: Mapping[str, Any], key: str) -> int:
     value = document.get(key)
-    if type(value) is not int or value < 0 or not math.isfinite(value):
+    if type(value) is not int or not 0 <= value < _MOST_NUMBER:
         raise ValueError(f"{key} is no number")
     return value
