@@ -62,6 +62,26 @@ def test_every_command_has_help_examples_statuses_and_the_common_options(words: 
     assert 2 <= len(command.examples)
     assert [] != command.statuses
     assert sorted(command.statuses) == list(command.statuses)
+    assert [] == [p.name for p in command.params if isinstance(p, click.Option) and not p.help]
+
+
+def test_help_says_who_refuses_another_machine() -> None:
+    """--root is explained where it can be given, and only there."""
+    said = {words: p.help or "" for words, command in leaves() for p in command.params if "--root" in p.opts}
+
+    refusing = {
+        "boot",
+        "cache gc",
+        "cache import",
+        "daemon",
+        "exec",
+        "fetch",
+        "fleet status",
+        "fleet wait",
+        "live",
+        "warm",
+    }
+    assert refusing == {words for words, text in said.items() if text.startswith("Refused")}
 
 
 @pytest.mark.parametrize(("words", "command"), leaves(), ids=[w for w, _ in leaves()])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import Asked, Command, Common, common_options, open_node, profile_options
+from kboot.cli.options import Asked, Command, Common, open_node, own_machine_options, profile_options
 from kboot.cli.running import RUN_STATUSES, run_boot
 from kboot.errors import ExitStatus, UsageError
 
@@ -54,7 +54,7 @@ PHASE_NAMES = ("tune", "cache", "fetch", "verify", "publish", "warm", "handoff",
 )
 @click.option("--head-address", metavar="HOST", help="Where node 0 of the layout is; without it as [fleet] has it.")
 @profile_options
-@common_options
+@own_machine_options
 def command(
     common: Common,
     asked: Asked,

@@ -9,10 +9,10 @@ from kboot.cli.options import (
     Asked,
     Command,
     Common,
-    common_options,
     need_this_machine,
     open_node,
     open_profile,
+    own_machine_options,
     profile_name,
     profile_options,
 )
@@ -33,7 +33,7 @@ _NOT_OF_A_DAEMON = (ExitStatus.DONE, ExitStatus.DEGRADED)
     statuses=((ExitStatus.DONE, "told to stop by SIGTERM"), *(s for s in RUN_STATUSES if s[0] not in _NOT_OF_A_DAEMON)),
 )
 @profile_options
-@common_options
+@own_machine_options
 def command(common: Common, asked: Asked) -> None:
     """Prepare this node, tell systemd how it goes, answer `kboot status`, and watch."""
     from kboot.cli.eventlog import EventLog

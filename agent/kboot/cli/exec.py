@@ -11,10 +11,10 @@ from kboot.cli.options import (
     Asked,
     Command,
     Common,
-    common_options,
     need_this_machine,
     open_exec,
     open_node,
+    own_machine_options,
     profile_options,
 )
 from kboot.errors import ExitStatus, UsageError
@@ -37,7 +37,7 @@ from kboot.errors import ExitStatus, UsageError
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD...]")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="With CMD: GPU workers it will start.")
 @profile_options
-@common_options
+@own_machine_options
 def command(common: Common, asked: Asked, words: tuple[str, ...], workers: int | None) -> None:
     """Replace this process by the prepared engine, or by CMD; afterwards the exit status is that program's."""
     if words:

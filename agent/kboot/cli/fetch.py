@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kboot.cli.options import Asked, Command, Common, common_options, profile_options
+from kboot.cli.options import Asked, Command, Common, own_machine_options, profile_options
 from kboot.cli.running import RUN_STATUSES, run_boot
 
 
@@ -19,7 +19,7 @@ from kboot.cli.running import RUN_STATUSES, run_boot
 )
 @click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
 @profile_options
-@common_options
+@own_machine_options
 def command(common: Common, asked: Asked, offline: bool) -> None:
     """Fetch what is missing of the checkpoint, verified as it lands, and publish it."""
     from kboot.job import BootOptions

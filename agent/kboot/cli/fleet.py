@@ -12,9 +12,9 @@ from kboot.cli.options import (
     Command,
     Common,
     Node,
-    common_options,
     open_node,
     open_profile,
+    own_machine_options,
     painter,
     profile_options,
     show,
@@ -58,7 +58,7 @@ def command() -> None:
     ),
 )
 @profile_options
-@common_options
+@own_machine_options
 def status_command(common: Common, asked: Asked) -> None:
     """Ask every node of the fleet how it stands, and compare what they state; changes nothing."""
     node, profile, fleet, ask = _open(common, asked)
@@ -86,9 +86,17 @@ def status_command(common: Common, asked: Asked) -> None:
     ),
 )
 @click.option("--stage", type=click.Choice(_STAGES), default="started", show_default=True, help="What is waited for.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0.0), default=600.0, metavar="S", show_default=True)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.0),
+    default=600.0,
+    metavar="S",
+    show_default="600",
+    help="Seconds to wait at most.",
+)
 @profile_options
-@common_options
+@own_machine_options
 def wait_command(common: Common, asked: Asked, stage: Stage, timeout_s: float) -> None:
     """Wait until every node of the fleet is in a stage, and show them; changes nothing."""
     node, profile, fleet, ask = _open(common, asked)

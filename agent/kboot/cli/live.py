@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kboot.cli.options import Command, Common, common_options, need_this_machine, open_node, show
+from kboot.cli.options import Command, Common, need_this_machine, open_node, own_machine_options, show
 from kboot.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-wait", is_flag=True, help="Do not wait until the engine answers.")
 @click.option("--back", is_flag=True, help="Stop the engine's service and stand by again.")
-@common_options
+@own_machine_options
 def command(common: Common, no_wait: bool, back: bool) -> None:
     """Start the engine of a node that holds at "warm, not serving" (`standby = true`, `boot --serve --standby`)."""
     from kboot.apply.live import answer_of, begin_serving, nobody_starts, stop_serving

@@ -80,9 +80,21 @@ class Node:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+_ROOT = "Read the machine below DIR, a recorded tree or an image; kboot's files are those there."
+_NO_ROOT = "Refused: this command works on the machine that it runs on."
+
+
 def common_options(function: _F) -> _F:
     """Add --json, --root, --config and -v; the command takes them as `common`."""
+    return _add_common(function, _ROOT)
 
+
+def own_machine_options(function: _F) -> _F:
+    """Add the same to a command that changes the machine: it takes --root to refuse it (see need_this_machine)."""
+    return _add_common(function, _NO_ROOT)
+
+
+def _add_common(function: _F, root_help: str) -> _F:
     def wrapped(*args: Any, as_json: bool, root: Path | None, config: Path | None, verbose: bool, **kw: Any) -> Any:
         return function(*args, common=Common(as_json, root, config, verbose), **kw)
 
@@ -99,8 +111,7 @@ def common_options(function: _F) -> _F:
             "--root",
             metavar="DIR",
             type=folder,
-            help="Read the machine below DIR, a recorded tree or an image; kboot's files are those there. "
-            "What changes a machine refuses it: boot, daemon, exec, fetch, live, warm.",
+            help=root_help,
         ),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout."),
     ):

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import Command, Common, Node, common_options, need_this_machine, open_node, show
+from kboot.cli.options import (
+    Command,
+    Common,
+    Node,
+    common_options,
+    need_this_machine,
+    open_node,
+    own_machine_options,
+    show,
+)
 from kboot.errors import ExitStatus, FactMissing
 
 if TYPE_CHECKING:
@@ -24,6 +33,7 @@ _EXPORTED = (
 )
 _IMPORTED = (
     (ExitStatus.DONE, "the cache is there, whole and durable"),
+    (ExitStatus.USAGE, "--root: another machine than this one is meant"),
     (ExitStatus.PROFILE, "the configuration is not valid"),
     (ExitStatus.ACTION_FAILED, "it does not fit this node, is damaged, or one like it is here"),
     (ExitStatus.DOES_NOT_FIT, "the disk has no room for it"),
@@ -68,7 +78,7 @@ def export_command(common: Common, file: Path, key: str | None, incomplete: bool
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--replace", is_flag=True, help="Also over a complete cache of the same key, which is kept aside.")
-@common_options
+@own_machine_options
 def import_command(common: Common, file: Path, replace: bool) -> None:
     """Fill a folder of kernel caches from an archive: all of it, proven and durable, or nothing."""
     from kboot.apply.cache_import import import_cache
@@ -113,26 +123,29 @@ def _misfits(found: ArchiveList, node: Node) -> tuple[str, ...]:
 
 
 def _exported_text(done: Exported) -> str:
+    from kboot.checks.words import count
     from kboot.report.render_text import join, table
     from kboot.report.units import show_bytes, show_seconds
 
+    state = "" if done.complete else ", not complete"
     rows = [
         ("key", done.key),
-        ("holds", f"{done.files:,} files, {show_bytes(done.size_bytes)}{'' if done.complete else ', not complete'}"),
+        ("holds", f"{count(done.files, 'file')}, {show_bytes(done.size_bytes)}{state}"),
         ("archive", f"{show_bytes(done.archive_bytes)} in {show_seconds(done.seconds)}"),
-        *(("left out", f"{count:,}: {why}") for why, count in done.left_out.items()),
+        *(("left out", f"{files:,}: {why}") for why, files in done.left_out.items()),
     ]
     return join([done.path, *table(rows)])
 
 
 def _imported_text(done: Imported) -> str:
-    from kboot.report.render_text import join, table
+    from kboot.checks.words import count
+    from kboot.report.render_text import join, table, wrap
     from kboot.report.units import show_bytes, show_seconds
 
     state = "complete" if done.complete else "not complete: no engine has reached ready with it"
     rows = [
-        ("holds", f"{done.files:,} files, {show_bytes(done.size_bytes)}, {state}"),
+        ("holds", f"{count(done.files, 'file')}, {show_bytes(done.size_bytes)}, {state}"),
         ("took", show_seconds(done.seconds)),
-        *([("put aside", done.replaced)] if done.replaced else []),
     ]
-    return join([done.path, *table(rows)])
+    aside = wrap(done.replaced, "  put aside  ", whole=True) if done.replaced else []  # a path is to be copied
+    return join([done.path, *table(rows), *aside])

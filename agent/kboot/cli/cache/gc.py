@@ -14,10 +14,10 @@ from kboot.cli.options import (
     Command,
     Common,
     Node,
-    common_options,
     need_this_machine,
     open_node,
     open_profile,
+    own_machine_options,
     profile_options,
     show,
 )
@@ -32,6 +32,7 @@ _DAY_S = 86_400
 _BOOT_WAIT_S = 2.0
 _STATUSES = (
     (ExitStatus.DONE, "removed, or there was nothing to remove"),
+    (ExitStatus.USAGE, "--root: another machine than this one is meant"),
     (ExitStatus.PROFILE, "the profile or configuration is not valid"),
     (ExitStatus.ACTION_FAILED, "a boot is under way, or a folder cannot be removed"),
 )
@@ -66,7 +67,7 @@ class Garbage:
     "--max-age-days", type=click.IntRange(0), metavar="N", help="Longest unused; 0 or nothing: the profile's, else any."
 )
 @profile_options
-@common_options
+@own_machine_options
 def gc_command(common: Common, asked: Asked, dry_run: bool, max_gib: int | None, max_age_days: int | None) -> None:
     """Remove cache folders that no boot uses; never the current key's, nor the last with which an engine was ready."""
     node = open_node(common)
