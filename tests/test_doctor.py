@@ -427,6 +427,9 @@ def test_a_check_that_does_not_exist_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"no check 'gpu\.cuont'") as caught:
         select_checks("quick", ("gpu.cuont",))
     assert "near: gpu.count, gpu.cuda_init, cpu.quota" == caught.value.hint
+    with pytest.raises(UsageError) as lost:
+        select_checks("full", ("xyzzy",))
+    assert "`kboot doctor --mode full --list` shows those there are" == lost.value.hint
 
 
 def test_a_check_of_another_mode_is_a_usage_error() -> None:
@@ -480,6 +483,8 @@ def test_the_summary_says_what_is_new_since_a_boot() -> None:
     assert "doctor quick on node7: nothing new since boot 1ae15283, 0 as before; 0.4 s" == summary(
         report_of(), Since(then, {}, 0, ())
     )
+    foreign = Since(Examination("", "quick", 1.0, {}), {}, 0, ())
+    assert "nothing new since 1970-01-01 00:00:01Z, 0 as before" in summary(report_of(), foreign)
     assert {
         "boot_id": "1ae15283-605f",
         "mode": "quick",

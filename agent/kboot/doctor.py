@@ -26,8 +26,9 @@ from kboot.outreach import REACHES, reach_out
 from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_rates
 from kboot.profile.types import NodeConfig, Profile
 from kboot.report.evidence import evidence
-from kboot.report.examinations import Since
+from kboot.report.examinations import Examination, Since
 from kboot.report.private_names import private_names
+from kboot.report.units import show_time
 from kboot.survey import DEPTHS, Surveyor
 
 
@@ -185,6 +186,7 @@ def to_json(report: DoctorReport, since: Since | None = None) -> dict[str, objec
         "mode": report.mode,
         "profile": report.profile,
         "hostname": report.hostname,
+        "boot_id": report.facts.os.boot_id if report.facts else "",
         "started_unix_s": report.started_unix_s,
         "seconds": round(report.seconds, 3),
         "exit_status": int(report.exit_status),
@@ -211,8 +213,12 @@ def summary(report: DoctorReport, since: Since | None = None) -> str:
     found = ", ".join(parts) or "nothing"
     if since is not None:
         gone = f"; gone since: {', '.join(since.gone)}" if since.gone else ""
-        found += f" new since boot {since.then.boot_id[:8] or 'unknown'}, {since.as_before} as before{gone}"
+        found += f" new since {_when(since.then)}, {since.as_before} as before{gone}"
     return f"doctor {report.mode} on {report.hostname or 'this node'}: {found}; {report.seconds:.1f} s"
+
+
+def _when(then: Examination) -> str:
+    return f"boot {then.boot_id[:8]}" if then.boot_id else show_time(then.started_unix_s)
 
 
 def _ask(check: Check, facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -264,5 +270,5 @@ def _unknown_check(name: str, mode: Mode) -> UsageError:
     return UsageError(
         "check-unknown",
         f"there is no check {name!r}",
-        hint=f"near: {', '.join(near)}" if near else f"known: {', '.join(ids)}",
+        hint=f"near: {', '.join(near)}" if near else f"`kboot doctor --mode {mode} --list` shows those there are",
     )

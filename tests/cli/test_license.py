@@ -20,6 +20,7 @@ def test_conditions_are_judged_by_what_the_configuration_declares(kboot: Kboot) 
     assert "sells-access" == after.doc["operator"]["use"]
     assert "a separate agreement with the publisher: applies" in text
     assert "(terms as of 2026-11-11)" in text
+    assert "`kboot license accept --profile kimi-k3.1-pro` accepts it" in " ".join(text.split())
 
 
 def test_what_is_declared_is_no_part_of_the_profile(kboot: Kboot) -> None:

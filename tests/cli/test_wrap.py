@@ -121,3 +121,5 @@ def test_a_program_that_is_not_there_is_an_error(kboot: Kboot) -> None:
 
     assert 13 == ran.status
     assert "error: command-not-found" in ran.err
+    assert "looked in " in ran.err
+    assert "looked in" not in kboot("exec", "--", "/no/such/program").err

@@ -138,8 +138,9 @@ def test_layouts_of_so_many_nodes() -> None:
 
     assert ["32x-h100", "32x-h100-tp8-pp4"] == [a.name for a in of_nodes(layouts, 4, 2)]
     assert layouts == of_nodes(layouts, None, 0)
-    with pytest.raises(UsageError, match="no layout for these GPUs has 2 nodes"):
+    with pytest.raises(UsageError, match="no layout for these GPUs has 2 nodes") as caught:
         of_nodes(layouts, 2, 0)
+    assert "leave out --nodes, or name 4" == caught.value.hint
     with pytest.raises(UsageError, match="no layout for these GPUs has a node of rank 4 among 4"):
         of_nodes(layouts, 4, 4)
     with pytest.raises(UsageError, match="no layout for these GPUs has a node of rank 7"):

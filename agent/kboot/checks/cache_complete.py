@@ -34,7 +34,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         f"{len(partial)} of {count(len(folders), 'cache')} without a completion mark: {some(partial)}",
         wanted="the mark that a boot reached ready",
         why="the engine compiles what is missing, minutes to hours on a cold node",
-        hint="boot once to ready; `kboot cache gc` drops those no profile uses",
+        hint="boot once to ready; `kboot cache gc --max-age-days 30` drops those unused so long",
     )
 
 

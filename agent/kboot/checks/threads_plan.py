@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import ON_A_NODE, Check, Finding
@@ -33,9 +35,13 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     planned = sorted({worker.threads for worker in workers})
     return Finding(
         "ok",
-        f"{count(len(workers), 'worker')} on their planned CPUs, {some(planned)} OpenMP threads each; "
+        f"{count(len(workers), 'worker')} on their planned CPUs, {_threads(planned)} each; "
         f"{count(tasks, 'thread')} seen",
     )
+
+
+def _threads(planned: Sequence[int]) -> str:
+    return count(planned[0], "OpenMP thread") if len(planned) == 1 else f"{some(planned)} OpenMP threads"
 
 
 def _off_plan(worker: LiveWorker) -> tuple[str, ...]:

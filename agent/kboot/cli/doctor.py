@@ -59,9 +59,16 @@ class _Options:
         (ExitStatus.DEGRADED, "warnings, or something could not be read"),
         (ExitStatus.DOCTOR_FAILED, "boot would not work"),
         (ExitStatus.PROFILE, "the profile or configuration is not valid"),
+        (ExitStatus.ACTION_FAILED, "--bundle: the file cannot be written"),
     ),
 )
-@click.option("--mode", type=click.Choice(_MODES), default="quick", show_default=True, help="How long it may take.")
+@click.option(
+    "--mode",
+    type=click.Choice(_MODES),
+    default="quick",
+    show_default=True,
+    help="quick: 2 s; full: a minute; deep: minutes; bake: a host that makes images.",
+)
 @click.option("--list", "listing", is_flag=True, help="Show what this mode asks, and ask nothing; -v: and where.")
 @click.option("--check", "only", metavar="ID", multiple=True, help="Ask this check only, or a pattern of ids.")
 @click.option("--skip", metavar="ID", multiple=True, help="Leave this check out, or a pattern of ids.")

@@ -20,7 +20,7 @@ from kboot.cli.options import (
 from kboot.errors import ExitStatus, SourceError
 
 if TYPE_CHECKING:
-    from kboot.apply.license import LicenseState
+    from kboot.apply.license import Acceptance, LicenseState
     from kboot.profile.types import Profile
 
 
@@ -107,10 +107,7 @@ def accept_command(common: Common, asked: Asked, who: str, offline: bool) -> Non
     record = accept(profile, text, commit, who or _user(node), node.paths)
     show(
         common,
-        lambda: (
-            f"{record.license or 'the licence'} of {record.repo} accepted by {record.accepted_by}: "
-            f"{record.text_bytes:,} bytes, sha256 {record.text_sha256[:12]}…, commit {commit[:12]}"
-        ),
+        lambda: _accepted(record, commit),
         lambda: document("license-acceptance", plain(record)),
     )
 
@@ -164,7 +161,22 @@ def _terms(profile: Profile, state: LicenseState) -> str:
         lines.append(f"for what [operator] in kboot.toml declares{as_of}:")
         lines += [line for found in states for line in wrap(found.text, "  - ")]
     need = f"must be accepted before a hand-off; {state.status}: " if terms.accept_required else ""
-    return join([*lines, *wrap(f"{need}{state.why}", "  ")])
+    lines += wrap(f"{need}{state.why}", "  ")
+    if not state.passes:
+        whole = f"kboot license show --profile {profile.name} --text"
+        lines += wrap(f"`{whole}` shows the text; `kboot license accept --profile {profile.name}` accepts it", "next: ")
+    return join(lines)
+
+
+def _accepted(record: Acceptance, commit: str) -> str:
+    from kboot.report.render_text import join, table
+
+    rows = [
+        ("accepted by", record.accepted_by),
+        ("text", f"{record.text_bytes:,} bytes, sha256 {record.text_sha256[:12]}…"),
+        ("commit", commit[:12]),
+    ]
+    return join([f"{record.license or 'the licence'} of {record.repo}", *table(rows)])
 
 
 def _sha256(text: bytes | None) -> str | None:

@@ -147,7 +147,8 @@ def find_program(name: str, env: Mapping[str, str]) -> str:
                 return str(path)
         except OSError:
             continue
-    raise ActionFailed("command-not-found", f"there is no program {name!r}", where=(f"looked in {', '.join(folders)}",))
+    looked = () if "/" in name else (f"looked in {', '.join(folders)}",)
+    raise ActionFailed("command-not-found", f"there is no program {name!r}", where=looked)
 
 
 def _key(name: str, facts: NodeFacts, workers: int) -> CacheKey:

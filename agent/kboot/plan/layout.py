@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kboot.errors import DoesNotFit, FactMissing, UsageError
 from kboot.facts.types import Gpu, GpuFacts, NodeFacts
@@ -57,14 +57,19 @@ def of_nodes(layouts: Sequence[LayoutAsk], nodes: int | None, node_rank: int) ->
     if found:
         return found
     asked = f"{nodes} nodes" if nodes is not None else f"a node of rank {node_rank}"
-    if nodes is not None and any(a.nodes == nodes for a in layouts):
+    nodes_miss = nodes is not None and all(a.nodes != nodes for a in layouts)
+    if nodes is not None and not nodes_miss:
         asked = f"a node of rank {node_rank} among {nodes}"
     raise UsageError(
         "no-layout-of-nodes",
         f"no layout for these GPUs has {asked}",
         where=tuple(wants_words(layout) for layout in layouts),
-        hint="ranks begin at 0",
+        hint=f"leave out --nodes, or name {_numbers(a.nodes for a in layouts)}" if nodes_miss else "ranks begin at 0",
     )
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return " or ".join(str(number) for number in sorted(set(numbers)))
 
 
 def class_of(product: str, node_classes: Sequence[NodeClass]) -> NodeClass | None:

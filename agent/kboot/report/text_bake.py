@@ -128,7 +128,7 @@ def _rows(baked: Baked, outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
         ("made for", ", ".join(t.layout for t in baked.targets)),
         ("checkpoint", f"{baked.repo} at {baked.commit[:12]}"),
         ("proven files", f"{count(len(baked.files), 'file')}, {show_bytes(size_bytes)}"),
-        ("fetched now", f"{show_bytes(moved)} {show_rate(moved, took_s)}".strip()),
+        ("fetched now", f"{show_bytes(moved)}, {show_rate(moved, took_s)}".removesuffix(", ")),
         ("kernel caches", ", ".join(caches) or "none"),
         ("units", ", ".join(baked.units) or "none"),
     ]

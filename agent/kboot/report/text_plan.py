@@ -182,7 +182,9 @@ def _launch_lines(launch: Launch, verbose: bool, width: int, paint: Paint) -> li
         said = f"{count(len(launch.env), 'variable')} set, {len(launch.unset)} removed"
         return [*lines, *wrap(f"{said}; `-v` shows each with its reason", "  ", width)]
     for setting in (*launch.env, *launch.flags):
-        lines += [f"  {setting.name}={setting.value}", *wrap(setting.reason, "    why: ", width)]
+        is_switch = setting.name.startswith("-") and not setting.value
+        shown = setting.name if is_switch else f"{setting.name}={setting.value}"
+        lines += [f"  {shown}", *wrap(setting.reason, "    why: ", width)]
     lines += [f"  {name} is removed" for name in launch.unset]
     return lines
 

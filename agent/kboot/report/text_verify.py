@@ -34,7 +34,7 @@ def verify_text(
     read = sum(o.size_bytes for o in outcomes)
     if read and outcomes:
         seconds = max(o.start_unix_s + o.seconds for o in outcomes) - min(o.start_unix_s for o in outcomes)
-        lines += [f"  {show_bytes(read)} in {show_seconds(seconds)} {show_rate(read, seconds)}".rstrip()]
+        lines += [f"  {show_bytes(read)} in {show_seconds(seconds)}, {show_rate(read, seconds)}".removesuffix(", ")]
     for outcome in failed:
         lines += _failure(outcome, width, paint)
     for outcome in (o for o in outcomes if o.status == "done" and o.before):

@@ -43,6 +43,7 @@ def status_command(common: Common) -> None:
 
 
 def _status_text(folders: Sequence[CacheFolder], node: Node, *, verbose: bool) -> str:
+    from kboot.checks.words import count
     from kboot.report.render_text import join, table
     from kboot.report.units import show_bytes, show_time
 
@@ -54,7 +55,7 @@ def _status_text(folders: Sequence[CacheFolder], node: Node, *, verbose: bool) -
         state = "complete" if folder.complete else "not complete: no boot with it reached ready"
         lines.append(folder.key)
         lines += table(
-            [("size", f"{show_bytes(folder.size_bytes)} in {folder.files:,} files, {state}"), ("used", used)]
+            [("size", f"{show_bytes(folder.size_bytes)} in {count(folder.files, 'file')}, {state}"), ("used", used)]
         )
         if verbose:
             lines += table(sorted(folder.factors.items()), 4)
