@@ -27,6 +27,7 @@ Ask = Callable[[FleetNode], NodeState]
 Seen = Mapping[str, NodeState | KbootError]
 
 _AT_ONCE = 64
+_TELLING = frozenset({"peer-refuses", "peer-not-ours", "peer-answer-not-valid", "fleet-other-node"})
 _TELL_S = 60.0
 _SILENT_S = 10.0  # a node that does not answer for so long is not counted as ready any more
 _LINGER_S = 10.0  # the head stays so long for the others to see what was decided
@@ -57,6 +58,7 @@ class Meeting:
     _best: dict[str, tuple[int, int]] = field(default_factory=dict)
     _answered_s: dict[str, float] = field(default_factory=dict)
     _last: dict[str, NodeState] = field(default_factory=dict)
+    _refused: dict[str, KbootError] = field(default_factory=dict)
 
     def meet(self) -> Decision:
         """Return the decision to start, when it is this node's turn to.
@@ -187,7 +189,10 @@ class Meeting:
         with ThreadPoolExecutor(max(1, min(_AT_ONCE, len(nodes))), thread_name_prefix="fleet") as pool:
             seen = dict(zip((n.name for n in nodes), pool.map(self._one, nodes), strict=True))
         for name, state in seen.items():
-            if isinstance(state, NodeState):
+            if isinstance(state, KbootError):
+                if state.code in _TELLING:
+                    self._refused[name] = state
+            else:
                 self._answered_s[name], self._last[name] = self.clock(), state
                 got_on = (state.have_bytes, state.moved)
                 if got_on > self._best.get(name, (-1, -1)):
@@ -239,7 +244,9 @@ class Meeting:
             return f"{name} ({state.stage}{f', {state.phase}' if state.stage == 'preparing' else ''}{done}{why})"
         last = self._last.get(name)
         was = f"; it was {last.stage} before" if last is not None else ""
-        return f"{name} (no answer: {state.message}{was})"
+        refused = self._refused.get(name, state)  # that it did not know this node says more than a cut connection
+        said = "" if refused is state else f"; before: {refused.message}"
+        return f"{name} (no answer: {state.message}{said}{was})"
 
     def _not_together(self, seen: Seen) -> NotReady:
         missing = self._missing(seen)
