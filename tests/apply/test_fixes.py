@@ -44,6 +44,32 @@ def test_a_file_is_put_aside_and_comes_back(tmp_path: Path) -> None:
     assert "1\nhost\n" == lock.read_text()
 
 
+def test_what_a_run_did_that_was_killed_is_undone_with_the_next(tmp_path: Path) -> None:
+    """The script of a later run undoes both, and is gone when all is undone."""
+    one, two = tmp_path / "one.lock", tmp_path / "two.lock"
+    for lock in (one, two):
+        lock.write_text(lock.name)
+        apply_fixes([("c", PutAside(str(lock), ""))], paths_in(tmp_path), yes)
+    script = tmp_path / "run" / UNDO
+    subprocess.run(["sh", str(script)], check=True, timeout=60)
+
+    assert ["one.lock", "two.lock"] == [one.read_text(), two.read_text()]
+    assert not script.exists()
+
+
+def test_a_script_that_could_not_undo_all_stays(tmp_path: Path) -> None:
+    """Whoever mends what was in the way runs it again."""
+    lock = tmp_path / "a.lock"
+    lock.write_text("x")
+    _, script = apply_fixes([("c", PutAside(str(lock), ""))], paths_in(tmp_path), yes)
+    assert script is not None
+    aside = lock.with_name(f"{lock.name}.kboot-aside")
+    aside.rename(tmp_path / "elsewhere")
+
+    assert 0 != subprocess.run(["sh", str(script)], check=False, timeout=60, capture_output=True).returncode
+    assert script.exists()
+
+
 def test_what_is_not_so_any_more_is_left_alone(tmp_path: Path) -> None:
     """Another process took the lock meanwhile, or the file is gone: nothing to undo, and the script does nothing."""
     lock = tmp_path / "a.lock"

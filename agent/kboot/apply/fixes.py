@@ -10,12 +10,17 @@ from typing import Literal, assert_never
 
 from kboot.checks.fixes import ASIDE, Fix, PutAside, WriteValue
 from kboot.errors import ActionFailed, KbootError
-from kboot.host.files import atomic_write, exists, make_dirs, rename
+from kboot.host.files import atomic_write, exists, make_dirs, read_small, rename
 from kboot.host.paths import Paths
 from kboot.host.settings import read_setting, write_setting
 from kboot.plan.tune import selected
 
 UNDO = "doctor-undo.sh"
+
+_HEAD = ("#!/bin/sh", "# Undoes what `kboot doctor --fix` changed, the last change first.", "failed=0")
+_OR_FAIL = " || failed=1"
+_END = '[ "$failed" = 0 ] && rm -f -- "$0"'
+_LIMIT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,10 @@ def apply_fixes(
 ) -> tuple[tuple[Fixed, ...], Path | None]:
     """Do each fix, and return what became of it with the script that undoes those that were done.
 
-    The script is there before the first change, with all of them. wanted: (check, fix). still: whether what made a
-    file worth putting aside is so to this moment.
+    The script is there before the first change, with all of them, and keeps what earlier runs wrote: one that was
+    killed in the middle must be undone as well. It removes itself when all is undone.
+
+    wanted: (check, fix). still: whether what made a file worth putting aside is so to this moment.
 
     Raises:
         KbootError: the script cannot be written; nothing was changed then.
@@ -43,9 +50,10 @@ def apply_fixes(
         return (), None
     script = paths.runtime / UNDO
     make_dirs(paths.runtime)
-    _write_script(script, (fix for _, fix in wanted))
+    earlier = _earlier(script)
+    _write_script(script, (fix for _, fix in wanted), earlier)
     done = tuple(_apply(check, fix, still) for check, fix in wanted)
-    _write_script(script, (f.fix for f in done if f.status == "done"))
+    _write_script(script, (f.fix for f in done if f.status == "done"), earlier)
     return done, script if any(f.status == "done" for f in done) else None
 
 
@@ -95,10 +103,19 @@ def _write(fix: WriteValue) -> bool:
     return True
 
 
-def _write_script(path: Path, fixes: Iterable[Fix]) -> None:
-    lines = ["#!/bin/sh", "# Undoes what the last `kboot doctor --fix` changed, the last change first."]
-    lines += [_undoing(fix) for fix in reversed(tuple(fixes))]
-    atomic_write(path, "\n".join([*lines, ""]).encode(), 0o700)
+def _write_script(path: Path, fixes: Iterable[Fix], earlier: Sequence[str]) -> None:
+    undoing = [f"{_undoing(fix)}{_OR_FAIL}" for fix in reversed(tuple(fixes))]
+    kept = [line for line in earlier if line not in undoing]
+    atomic_write(path, "\n".join([*_HEAD, *undoing, *kept, _END, ""]).encode(), 0o700)
+
+
+def _earlier(path: Path) -> tuple[str, ...]:
+    """Return what undoes the changes of earlier runs, as a script of this kernel's boot says it."""
+    try:
+        lines = read_small(path, _LIMIT_BYTES).decode(errors="surrogateescape").split("\n")
+    except OSError:
+        return ()
+    return tuple(line for line in lines if line.endswith(_OR_FAIL))
 
 
 def _undoing(fix: Fix) -> str:
