@@ -9,15 +9,24 @@ from ipaddress import ip_address
 _MIN_NAME = 3
 _KEPT_NAMES = frozenset({"localhost", "localhost.localdomain"})
 _KEPT_ADDRESSES = frozenset({"127.0.0.1", "0.0.0.0", "::1", "::"})
+_NAME = r"[\w.-]*(?:token(?!s(?![a-z])|iz)|passw(?:or)?d|secret|api[_-]?key|access[_-]?key|credential)[\w.-]*"
+_VALUE = r"""(?:"[^"\n]*"|'[^'\n]*'|\S+)"""
+_NAMED_SO = re.compile(rf"(?i){_NAME}")
+_OPTION = re.compile(rf"(?i)--?{_NAME}")
 _SECRETS = (
-    (re.compile(r"\b(?:hf|ghp|gho|ghs|xox[abp]|sk|nvapi)[_-][A-Za-z0-9_-]{8,}"), "<secret>"),
-    (re.compile(r"\bAKIA[0-9A-Z]{12,}"), "<secret>"),
-    (re.compile(r"(?i)\bbearer\s+\S+"), "Bearer <secret>"),
     (
-        re.compile(r"(?i)([\w.-]*(?:token|passw(?:or)?d|secret|api[_-]?key|credential)[\w.-]*\s*[=:]\s*)\S+"),
-        r"\1<secret>",
+        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.*?-----END [A-Z ]*PRIVATE KEY-----|.*)", re.DOTALL),
+        "<secret>",
     ),
+    (re.compile(r"\b(?:hf|gh[opsu]|github_pat|glpat|xox[abp]|sk|nvapi)[_-][A-Za-z0-9_-]{8,}"), "<secret>"),
+    (re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{12,}"), "<secret>"),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?"), "<secret>"),
+    (re.compile(r"(?i)\bbearer\s+\S+"), "Bearer <secret>"),
+    (re.compile(r"(?i)(\bauthorization[\"']?\s*[=:]\s*)(?:basic\s+)?(?!Bearer <)\S+"), r"\1<secret>"),
+    (re.compile(rf"(?i)({_NAME}[\"']?\s*[=:]\s*){_VALUE}"), r"\1<secret>"),
+    (re.compile(rf"(?i)(?<!\S)(--?{_NAME}\s+)(?!-){_VALUE}"), r"\1<secret>"),
     (re.compile(r"://[^/\s@]+@"), "://<secret>@"),
+    (re.compile(r"(://[^\s?\"'<>]+\?)[^\s\"'<>)]+"), r"\1<secret>"),
 )
 _MAC = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}(?![\w:])")
 _ADDRESS = re.compile(
@@ -46,10 +55,23 @@ def redact_document(value: object, names: Iterable[str] = ()) -> object:
     if isinstance(value, str):
         return redact(value, known)
     if isinstance(value, Mapping):
-        return {redact(str(key), known): redact_document(each, known) for key, each in value.items()}
+        return {redact(str(key), known): _redact_named(str(key), each, known) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [redact_document(each, known) for each in value]
+        before = ("", *value)  # of ["--api-key", "x"] the second is a secret
+        return [
+            _redact_named(b, each, known)
+            if isinstance(b, str) and _OPTION.fullmatch(b)
+            else redact_document(each, known)
+            for b, each in zip(before, value, strict=False)
+        ]
     return value
+
+
+def _redact_named(name: str, value: object, names: tuple[str, ...]) -> object:
+    """Return a value without secrets; a text whose name says that it is one goes as a whole."""
+    if isinstance(value, str) and value and _NAMED_SO.fullmatch(name):
+        return value if value.startswith("/") else "<secret>"  # the path of a token file is evidence
+    return redact_document(value, names)
 
 
 def _address(match: re.Match[str]) -> str:
