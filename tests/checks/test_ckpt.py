@@ -8,7 +8,7 @@ import pytest
 from good_node import CHECKPOINT, NODE, NOW_S, PROFILE, files
 
 from kboot.checks import cache_complete, ckpt_complete, ckpt_terms, ckpt_verified
-from kboot.checks.words import age, count, disk_size, mem_size, ranges, some
+from kboot.checks.words import age, count, disk_size, mem_size, percent, ranges, some
 from kboot.facts.types import CacheFacts, Gap
 from kboot.profile.types import CacheAsk, OperatorAsk
 
@@ -85,6 +85,8 @@ def test_numbers_are_written_for_people() -> None:
     assert ("0-3,8", "") == (ranges([3, 2, 0, 1, 8]), ranges([]))
     assert "a, b, c, d and 2 more" == some("abcdef")
     assert ("40 s", "12 min", "30 h", "15 d") == (age(40), age(720), age(108000), age(15 * 86400))
+    assert ("under 1 s", "1 s", "0 s") == (age(0.2), age(0.6), age(0))
+    assert ("72 %", "0 %") == (percent(0.718), percent(0))
 
 
 @pytest.mark.parametrize(

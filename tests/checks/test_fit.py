@@ -117,7 +117,7 @@ def test_a_checkpoint_larger_than_memory_is_slow_but_no_failure() -> None:
     """What cannot stay warm is read from disk."""
     finding = fit_ram.run(node(memory={"available_bytes": 400 * GIB}), PROFILE, CHECKPOINT)
 
-    assert ("warn", True) == (finding.status, "about 50% of them can stay warm" in finding.seen)
+    assert ("warn", True) == (finding.status, "about 50 % of them can stay warm" in finding.seen)
 
 
 def test_only_missing_bytes_need_space() -> None:

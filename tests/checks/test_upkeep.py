@@ -71,8 +71,8 @@ def test_what_could_not_be_looked_at_is_unknown(check: Check) -> None:
         ({"passed": False}, "fail", "its own verdict is FAILED"),
         ({"media_errors": 17}, "warn", "17 media errors"),
         ({"pending_sectors": 8}, "warn", "8 sectors cannot be read"),
-        ({"used_percent": 104}, "warn", "104% of its life used"),
-        ({"spare_percent": 5}, "warn", "5% of its spare blocks left"),
+        ({"used_percent": 104}, "warn", "104 % of its life used"),
+        ({"spare_percent": 5}, "warn", "5 % of its spare blocks left"),
         ({"refused": "no answer in 1 s"}, "unknown", "no answer in 1 s"),
     ],
 )
@@ -91,7 +91,7 @@ def test_disks_of_a_cloud_that_tell_nothing_are_no_finding() -> None:
     assert "skip" == disk_health.run(node(upkeep={"disks": (mute,)}), None, None).status
     assert "skip" == disk_health.run(node(upkeep={"disks": ()}), None, None).status
     finding = disk_health.run(node(upkeep={"disks": (told, mute)}), None, None)
-    assert ("ok", "1 disk sound, the most worn has used 3% of its life") == (finding.status, finding.seen)
+    assert ("ok", "1 disk sound, the most worn has used 3 % of its life") == (finding.status, finding.seen)
 
 
 @pytest.mark.parametrize(
@@ -305,3 +305,11 @@ def test_a_recording_has_no_environment_to_judge() -> None:
     facts = node(upkeep=UpkeepFacts())
 
     assert {"skip"} == {check.run(facts, None, None).status for check in (env_files, env_settings, sec_clear_text)}
+
+
+def test_what_is_of_this_machine_alone_is_counted_and_named() -> None:
+    """An image that is made on a machine: how many paths, and which."""
+    finding = sec_machine_id_bake.run(node(upkeep={"identity": ("/etc/machine-id", "/etc/ssh/k")}), PROFILE, None)
+
+    assert "2 paths of this machine alone: /etc/machine-id, /etc/ssh/k" == finding.seen
+    assert "`kboot bake --finish --this-machine`" in (finding.hint or "")

@@ -54,3 +54,8 @@ def test_an_engine_that_nobody_started_yet_is_not_missed() -> None:
 def test_what_a_document_does_not_have_is_not_shown() -> None:
     """Another version's daemon may leave keys out: what is there is shown."""
     assert "ready" == status_text({"state": "ready"})
+
+
+def test_a_node_without_a_boot_is_not_prepared() -> None:
+    """A word for a person; programs read "none"."""
+    assert "not prepared" == status_text({"state": "none"})

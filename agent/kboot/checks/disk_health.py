@@ -25,7 +25,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding(
             "fail" if dying else "warn",
             some(f"{disk.name}: {why}" for disk, why in bad),
-            wanted=f"no warning, no media error, less than {WORN_PERCENT}% of its life used",
+            wanted=f"no warning, no media error, less than {WORN_PERCENT} % of its life used",
             why="shards on it may become unreadable, and writing may stop at any time"
             if dying
             else "it still works; plan to replace it before it fails during a boot",
@@ -44,7 +44,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         reasons = some(sorted({disk.refused for disk in upkeep.disks})) or "they sleep"
         return Finding("skip", f"the disks tell nothing of their health, as virtual ones do ({reasons})")
     worn = max(disk.used_percent or 0 for disk in told)
-    return Finding("ok", f"{count(len(told), 'disk')} sound, the most worn has used {worn}% of its life")
+    return Finding("ok", f"{count(len(told), 'disk')} sound, the most worn has used {worn} % of its life")
 
 
 def _why(disk: DiskHealth) -> str:
@@ -56,9 +56,9 @@ def _why(disk: DiskHealth) -> str:
     if disk.pending_sectors:
         words.append(f"{count(disk.pending_sectors, 'sector')} cannot be read")
     if disk.spare_percent is not None and disk.spare_percent < LEAST_SPARE_PERCENT:
-        words.append(f"{disk.spare_percent}% of its spare blocks left")
+        words.append(f"{disk.spare_percent} % of its spare blocks left")
     if (disk.used_percent or 0) >= WORN_PERCENT:
-        words.append(f"{disk.used_percent}% of its life used")
+        words.append(f"{disk.used_percent} % of its life used")
     return ", ".join(words)
 
 

@@ -22,7 +22,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if discard is None:
         return Finding("skip", f"{mount.mount_point} is on no disk whose block device is known ({mount.device})")
     used = 100 * (1 - mount.free_bytes / max(1, mount.total_bytes))
-    seen = f"{mount.mount_point} is {used:.0f}% full, {disk_size(mount.free_bytes)} free"
+    seen = f"{mount.mount_point} is {used:.0f} % full, {disk_size(mount.free_bytes)} free"
     told = not discard.supported or discard.mounted or discard.timer
     if used < FULL_PERCENT or (told and used < VERY_FULL_PERCENT):
         how = "by its mount option" if discard.mounted else "by fstrim.timer" if discard.timer else "by nobody"
@@ -30,7 +30,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     return Finding(
         "warn",
         seen + ("" if told else "; nobody tells the disk which blocks are free"),
-        wanted=f"less than {VERY_FULL_PERCENT if told else FULL_PERCENT}% full"
+        wanted=f"less than {VERY_FULL_PERCENT if told else FULL_PERCENT} % full"
         + ("" if told else ", or fstrim.timer enabled"),
         why="a full SSD writes at a fraction of its rate: fetching and filling kernel caches take longer",
         hint="`kboot cache gc`, remove commits nobody serves, or a larger disk"

@@ -6,7 +6,7 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, layout_for, workers
 from kboot.checks.fit_vram import weight_bytes
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, file_in_memory, mem_size
+from kboot.checks.words import count, file_in_memory, mem_size, percent
 from kboot.facts.types import MemoryFacts, NodeFacts
 from kboot.profile.types import Profile
 
@@ -65,7 +65,7 @@ def _warmth(seen: str, usable: int, profile: Profile, checkpoint: CheckpointFact
         return Finding(
             "warn",
             f"{seen}; the weights are {file_in_memory(weights)}, "
-            f"so about {max(0, room) / weights:.0%} of them can stay warm",
+            f"so about {percent(max(0, room) / weights)} of them can stay warm",
             wanted=f"{mem_size(weights)} of page cache",
             why="the rest is read from disk while the engine loads",
             hint="nothing to do where the disk is fast; else more memory, or a layout over more nodes",

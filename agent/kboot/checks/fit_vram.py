@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, gpus_for, layout_for, serving_pids
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, mem_size, some
+from kboot.checks.words import count, mem_size, percent, some
 from kboot.facts.types import Gpu, NodeFacts
 from kboot.profile.types import LayoutAsk, Profile
 
@@ -119,7 +119,7 @@ def _judge(facts: NodeFacts, layout: LayoutAsk, weights: int, free_of: dict[int,
         return Finding(
             "warn",
             f"{seen}: {mem_size(left)} are left for activations and KV cache",
-            wanted=f"at least {TIGHT_FRACTION:.0%} of the GPU left",
+            wanted=f"at least {percent(TIGHT_FRACTION)} of the GPU left",
             why="a long context or many requests will not fit",
             hint="`kboot fit` gives the exact sum per rank",
         )

@@ -6,7 +6,7 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, serving_pids, unread_below
 from kboot.checks.gpu_devnodes import WSL
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, mem_size, some
+from kboot.checks.words import count, mem_size, percent, some
 from kboot.facts.types import Gpu, NodeFacts
 from kboot.profile.types import Profile
 
@@ -63,7 +63,7 @@ def _orphans(held: tuple[Gpu, ...]) -> Finding:
     return Finding(
         "warn",
         f"memory is held with no process to show for it ({each})",
-        wanted=f"at most {IDLE_FRACTION:.0%} used",
+        wanted=f"at most {percent(IDLE_FRACTION)} used",
         why="a dead or hidden process keeps it (another container's are not listed); a new engine has less room",
         hint="`fuser -v /dev/nvidia*` names holders; `nvidia-smi --gpu-reset -i N` frees what nobody holds",
     )

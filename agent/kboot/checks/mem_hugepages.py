@@ -5,7 +5,7 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import mem_size
+from kboot.checks.words import mem_size, percent
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
@@ -29,7 +29,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     return Finding(
         "warn",
         seen,
-        wanted=f"less than {NOTABLE_FRACTION:.0%} reserved, or a profile that asks for them ([tune] nr_hugepages)",
+        wanted=f"less than {percent(NOTABLE_FRACTION)} reserved, or a profile that asks for them ([tune] nr_hugepages)",
         why="that memory serves neither the engine nor the page cache, so less of the checkpoint stays warm",
         hint="`sysctl vm.nr_hugepages=0`, and remove hugepages= from /etc/sysctl.d or the kernel command line",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.fixes import WriteValue
 from kboot.checks.types import ON_A_NODE, Check, Finding
+from kboot.checks.words import percent
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
@@ -23,7 +24,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     return Finding(
         "warn",
         f"{used} of {most} entries are in use",
-        wanted=f"less than {FULL_FRACTION:.0%}",
+        wanted=f"less than {percent(FULL_FRACTION)}",
         why="new connections are dropped: clients and fetches see timeouts",
         hint=f"`sysctl net.netfilter.nf_conntrack_max={more}`; find who opens so many: `conntrack -S`",
         fixes=(WriteValue("/proc/sys/net/netfilter/nf_conntrack_max", str(more), str(most)),),

@@ -8,7 +8,7 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, gpus_for, layout_for
 from kboot.checks.fit_ram import ENGINE_BYTES_PER_WORKER
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import mem_size, some
+from kboot.checks.words import count, mem_size, some
 from kboot.facts.types import NodeFacts, NumaNode
 from kboot.profile.types import Profile
 
@@ -29,7 +29,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if unread:
         return Finding("unknown", f"free memory of node {some(unread)} could not be read ({gap_reason(facts, 'numa')})")
     short = [n for n in homes if _room(n) < workers[n.number] * ENGINE_BYTES_PER_WORKER]
-    seen = some(f"node {n.number}: {mem_size(_room(n))} for {workers[n.number]} workers" for n in short or homes)
+    seen = some(
+        f"node {n.number}: {mem_size(_room(n))} for {count(workers[n.number], 'worker')}" for n in short or homes
+    )
     if not short:
         return Finding("ok", seen)
     need = max(workers[n.number] for n in short) * ENGINE_BYTES_PER_WORKER

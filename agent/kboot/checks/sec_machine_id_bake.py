@@ -5,7 +5,7 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import some
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
@@ -19,10 +19,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("ok", "no machine id, host key, token or record of this machine")
     return Finding(
         "fail",
-        some(found, 5),
+        f"{count(len(found), 'path')} of this machine alone: {some(found, 5)}",
         wanted="an empty /etc/machine-id, no host keys, tokens, node key or records",
         why="every node started from the image is taken for the same machine, and whoever has it has the secrets",
-        hint="`kboot bake --finish` takes them out, as the last step of the image",
+        hint="`kboot bake --finish --this-machine` takes them out, as the last step of the image",
     )
 
 

@@ -17,12 +17,12 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     killed = [e for e in facts.health.kernel_events or () if e.kind == "oom"]
     stalled = {name: p for name, p in facts.system.stalled_percent.items() if p > STALLED_PERCENT}
     if killed or stalled:
-        waits = [f"all tasks waited {p:.0f}% of the last minute for {name}" for name, p in sorted(stalled.items())]
+        waits = [f"all tasks waited {p:.0f} % of the last minute for {name}" for name, p in sorted(stalled.items())]
         kills = [f"{count(len(killed), 'process', 'processes')} killed for memory: {killed[-1].text}"] if killed else []
         return Finding(
             "warn",
             "; ".join([*kills, *waits]),
-            wanted=f"no kill, and less than {STALLED_PERCENT:.0f}% stalled",
+            wanted=f"no kill, and less than {STALLED_PERCENT:.0f} % stalled",
             why="an engine that is killed while it loads starts again from nothing",
             hint="compare fit.ram; look for who takes the memory with `systemd-cgtop -m` and `dmesg | grep -i oom`",
         )

@@ -47,6 +47,11 @@ def some(items: Iterable[object], limit: int = 4) -> str:
     return f"{', '.join(words[:limit])} and {len(words) - limit} more"
 
 
+def percent(fraction: float) -> str:
+    """Return a part of a whole: "72 %"."""
+    return f"{100 * fraction:.0f} %"
+
+
 def ranges(numbers: Iterable[int]) -> str:
     """Return numbers as a kernel list: "0-3,8"."""
     out: list[tuple[int, int]] = []
@@ -59,7 +64,9 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def age(seconds: float) -> str:
-    """Return a length of time in one unit: "40 s", "12 min", "3 h", "15 d"."""
+    """Return a length of time in one unit: "under 1 s", "40 s", "12 min", "3 h", "15 d"."""
+    if 0 < seconds < 0.5:
+        return "under 1 s"
     for limit, unit_s, unit in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
         if seconds < limit:
             return f"{max(0.0, seconds) / unit_s:.0f} {unit}"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from kboot.bake import BakeAsk, BakeReport
     from kboot.sealing import SealReport
 
+_LAST = "not sealed yet: the last step is `kboot bake --finish --this-machine`, or from outside `--finish --root DIR`"
+
 
 @click.command(
     "bake",
@@ -162,6 +164,7 @@ def _seal(node: Node, root: Path, *, login_keys: bool, dry_run: bool) -> SealRep
 def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealReport | None) -> None:
     from kboot.doctor import summary, to_json
     from kboot.report.document import document, plain
+    from kboot.report.render_text import join, wrap
     from kboot.report.text_bake import bake_document, bake_text, seal_document, seal_text
 
     def text() -> str:
@@ -174,7 +177,7 @@ def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealRep
             how = {"dry_run": sealed.dry_run, "sealed": sealed.error is None}
             parts.append(seal_text(sealed.actions, sealed.remains, **how, paint=painter(node)))
         if report is not None and report.exit_status == ExitStatus.DONE and sealed is None:
-            parts.append("not sealed yet: `kboot bake --finish` is the last step of a build")
+            parts.append(join(wrap(_LAST)))
         return "\n\n".join(parts)
 
     def doc() -> dict[str, Any]:

@@ -60,7 +60,7 @@ def find_status(node: Node) -> Mapping[str, Any]:
     report = read_boot(node.paths)
     if report is not None:
         return _of_report(report)
-    text = "no boot of this node since its kernel started"
+    text = "no boot of this node since its kernel started; `kboot boot` or kboot.service makes one"
     return document("status", {"source": "none", "profile": node.config.profile, "state": "none", "text": text})
 
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kboot.checks.words import count
 from kboot.events import (
     Emit,
     EngineLine,
@@ -261,7 +262,7 @@ def summarize(phases: tuple[PhaseView, ...]) -> str:
     if not running:
         return "finding the hardware" if not phases else f"{phases[-1].name} {phases[-1].status}"
     return ", ".join(
-        f"{p.name} {show_bytes(p.done_bytes)} of {show_bytes(p.total_bytes)}, {p.files_done} files done"
+        f"{p.name} {show_bytes(p.done_bytes)} of {show_bytes(p.total_bytes)}, {count(p.files_done, 'file')} done"
         if p.total_bytes
         else p.name
         for p in running

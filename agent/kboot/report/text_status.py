@@ -26,7 +26,8 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
     """Return a status document (see `kboot status --json`) for a person."""
     state = str(doc["state"])
     about = f"{doc['profile']}: " if doc.get("profile") else ""
-    lines = [f"{paint(about, 'strong')}{paint(state, _STYLE_OF.get(state, 'bad'))}"]
+    word = "not prepared" if state == "none" else state
+    lines = [f"{paint(about, 'strong')}{paint(word, _STYLE_OF.get(state, 'bad'))}"]
     if doc.get("text"):
         lines += wrap(str(doc["text"]), "  ", width)
     if doc.get("reclaim"):
