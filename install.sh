@@ -11,22 +11,29 @@ usage() {
 Usage: ./install.sh --demo [--keep] [--dir DIR]
        ./install.sh --test
        sudo ./install.sh [--prefix DIR] [--root DIR] [--start] [--dry-run]
-       sudo ./install.sh --uninstall [--purge] [--prefix DIR] [--root DIR] [--dry-run]
+       sudo ./install.sh --uninstall [--purge] [--prefix DIR] [--root DIR]
+                         [--dry-run]
 
-Without --demo and --test it installs kboot for real. A second run changes nothing that is already right.
+Without --demo and --test it installs kboot for real. A second run changes
+nothing that is already right.
 
-  --demo         boot a small model end to end as an ordinary user, in a private folder, and stop again
+  --demo         boot a small model end to end as an ordinary user, in a
+                 private folder, and stop again
   --keep         with --demo: keep serving until Ctrl-C
-  --dir DIR      with --demo: that folder (default: $XDG_DATA_HOME/kboot-demo, else ~/.local/share/kboot-demo)
+  --dir DIR      with --demo: that folder (default: $XDG_DATA_HOME/kboot-demo,
+                 else ~/.local/share/kboot-demo)
   --test         set up .venv in this checkout and run the whole test suite
   --prefix DIR   where the environment goes (default: /opt/kboot)
-  --root DIR     install into the system below DIR, for image builds: nothing is started, no state is made there
-  --start        start kboot.service when it is installed
+  --root DIR     install into the system below DIR, for image builds: nothing
+                 is started, no state is made there
+  --start        start kboot.service and kboot-engine.service when they are
+                 installed
   --uninstall    remove what was installed; /etc/kboot and /var/lib/kboot stay
   --purge        with --uninstall: remove those too, the checkpoints with them
   --dry-run      print what would be done, change nothing
 
-Exit status: 0 done, 2 usage, 1 anything else; with --demo that of `kboot boot`, with --test that of the tests.
+Exit status: 0 done, 2 usage, 1 anything else; with --demo that of
+`kboot boot`, with --test that of the tests.
 TEXT
 }
 
@@ -184,6 +191,19 @@ start_hub() {
     say "a Hub of its own answers at $HF_ENDPOINT (log: $dir/hub.log)"
 }
 
+# put_look DIR ENV: a kboot that looks at the demo, for whoever wants to look around.
+put_look() {
+    local name
+    {
+        printf '#!/usr/bin/env bash\n'
+        for name in KBOOT_STATE_DIR KBOOT_RUNTIME_DIR KBOOT_CONFIG_DIR HF_ENDPOINT HF_HUB_DISABLE_TELEMETRY; do
+            printf 'export %s=%q\n' "$name" "${!name}"
+        done
+        printf 'exec %q "$@"\n' "$2/bin/kboot"
+    } >"$1/kboot"
+    chmod 755 "$1/kboot"
+}
+
 demo() {
     local dir=${DEMO_DIR:-${XDG_DATA_HOME:-${HOME:?HOME is not set: use --dir}/.local/share}/kboot-demo}
     local env status=0 boot profile
@@ -202,6 +222,7 @@ demo() {
     export KBOOT_STATE_DIR=$dir/state KBOOT_RUNTIME_DIR=$dir/run KBOOT_CONFIG_DIR=$dir/config
     mkdir -p "$KBOOT_STATE_DIR" "$KBOOT_RUNTIME_DIR" "$KBOOT_CONFIG_DIR"
 
+    put_look "$dir" "$env"
     say "kboot facts"
     in_foreground "$env/bin/kboot" facts || exit "$?"
 
@@ -211,13 +232,15 @@ demo() {
 
     boot=(boot "${profile[@]}" --serve)
     [ "$KEEP" = yes ] || boot+=(--exit-when-ready)
+    [ "$KEEP" = no ] || say "it serves until Ctrl-C; from another terminal: $dir/kboot status"
     say "kboot ${boot[*]}"
     in_foreground "$env/bin/kboot" "${boot[@]}" || status=$?
 
     say "kboot timeline"
     in_foreground "$env/bin/kboot" timeline || true
     stop_all
-    say "everything is stopped; remove the demo with: rm -rf $dir"
+    say "everything is stopped; look around with: $dir/kboot timeline --list"
+    say "remove the demo with: rm -rf $dir"
     exit "$status"
 }
 
@@ -462,7 +485,8 @@ install_kboot() {
         say "nothing to change: kboot is installed in $ROOT$PREFIX"
     elif [ "$DRY_RUN" = no ]; then
         say "kboot is installed in $ROOT$PREFIX"
-        [ -n "$ROOT" ] || say "next: set profile in /etc/kboot/kboot.toml; \`kboot plan\`; \`systemctl start kboot\`"
+        [ -n "$ROOT" ] || say "next: set profile in /etc/kboot/kboot.toml; kboot doctor; kboot plan;" \
+            "systemctl start kboot kboot-engine"
     fi
 }
 

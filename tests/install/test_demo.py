@@ -22,6 +22,11 @@ DEADLINE_S = 240
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * DEADLINE_S)]
 
 
+def drop() -> list[str]:
+    """Return what makes root an ordinary user."""
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+
+
 @dataclass(frozen=True)
 class User:
     """An ordinary user with a home and a checkout of the repository."""
@@ -30,11 +35,10 @@ class User:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start the demo, in a process group of its own as a shell would."""
-        drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
         env |= {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_"))}
         return subprocess.Popen(
-            [*drop, str(self.home / "checkout/install.sh"), "--demo", *args],
+            [*drop(), str(self.home / "checkout/install.sh"), "--demo", *args],
             env=env,
             cwd=self.home,
             stdin=subprocess.DEVNULL,
@@ -43,6 +47,12 @@ class User:
             text=True,
             start_new_session=True,
         )
+
+    def look(self, *args: str) -> str:
+        """Return what the kboot says that the demo leaves for whoever wants to look around."""
+        argv = [*drop(), str(self.home / ".local/share/kboot-demo/kboot"), *args]
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
+        return subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=DEADLINE_S).stdout
 
     def processes(self) -> list[str]:
         """Return the command lines of processes that belong to this demo."""
@@ -88,6 +98,7 @@ def test_twice_from_nothing_to_an_answer(user: User) -> None:
     assert "all 117 files are on this disk: nothing is fetched" in said_second
     assert "117 files verified by ledger" in said_second
     assert "kboot in it is up to date" in said_second
+    assert "done" in user.look("timeline", "--list")
     for said in (said_first, said_second):
         assert "Traceback" not in said
         assert "everything is stopped" in said

@@ -71,6 +71,7 @@ def test_help_names_every_option() -> None:
 
     assert 0 == result.returncode
     assert set() == {option for option in options - {"--help"} if option not in result.stdout}
+    assert [] == [line for line in result.stdout.splitlines() if len(line) > 80]
 
 
 def test_dry_run_prints_and_changes_nothing(tmp_path: Path) -> None:
