@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,8 @@ def test_the_digest_is_of_the_content_and_not_of_the_time() -> None:
     "change",
     [
         lambda text: text.replace('"demo"', '"other"'),
+        lambda text: text.replace('"demo"', '"\\ud800"'),
+        lambda _text: "[" * 100_000,
         lambda text: text.replace('"kind": "bake"', '"kind": "boot"'),
         lambda text: text[: len(text) // 2],
         lambda text: "[]",
@@ -59,10 +62,39 @@ def test_the_digest_is_of_the_content_and_not_of_the_time() -> None:
     ],
 )
 def test_a_manifest_that_was_changed_is_not_believed(tmp_path: Path, change: object) -> None:
-    """Another profile, another kind, cut, of another form, with another key."""
+    """Another profile, half of a sign, nested without end, another kind, cut, of another form, with another key."""
     write_baked(BAKED, tmp_path)
     path = path_in(tmp_path)
     path.write_text(change(path.read_text()))  # type: ignore[operator]
+    with pytest.raises(ActionFailed) as caught:
+        read_baked(tmp_path)
+
+    assert "bake-manifest-damaged" == caught.value.code
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("files", [{"path": 5, "size_bytes": 1, "blob_id": "a", "sha256": None, "samples": []}]),
+        ("files", [{"path": "a", "size_bytes": "1", "blob_id": "a", "sha256": None, "samples": []}]),
+        ("files", [{"path": "a", "size_bytes": -1, "blob_id": "a", "sha256": None, "samples": []}]),
+        ("versions", []),
+        ("versions", {"kboot": 1}),
+        ("commit", "../" + "c" * 37),
+        ("units", [None]),
+        ("built_unix_s", "now"),
+        ("built_unix_s", 10**400),
+    ],
+)
+def test_a_manifest_with_a_digest_that_fits_is_still_of_its_form(tmp_path: Path, name: str, value: object) -> None:
+    """Whoever edits one by hand can compute the digest; nothing behind it meets a value that it does not expect."""
+    write_baked(BAKED, tmp_path)
+    path = path_in(tmp_path)
+    document = {**json.loads(path.read_text()), name: value}
+    hashed = {k: v for k, v in document.items() if k not in ("schema", "kind", "digest", "built_unix_s")}
+    text = json.dumps(hashed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps({**document, "digest": digest}))
     with pytest.raises(ActionFailed) as caught:
         read_baked(tmp_path)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,11 +15,14 @@ from typing import Any
 
 from kboot.errors import ActionFailed
 from kboot.host.files import atomic_write, make_dirs, read_small
+from kboot.jsontext import parse_json
 
 NAME = "bake.json"
 SCHEMA = 1
 _KIND = "bake"
 _LIMIT_BYTES = 64 << 20
+_LATEST_UNIX_S = 1e12
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,7 @@ def read_baked(state: Path) -> Baked | None:
     """
     path = path_in(state)
     try:
-        document = json.loads(read_small(path, _LIMIT_BYTES))
+        document = parse_json(read_small(path, _LIMIT_BYTES))
         if (document.pop("schema"), document.pop("kind")) != (SCHEMA, _KIND):
             raise ValueError(f"not a manifest of schema {SCHEMA}")
         digest = document.pop("digest")
@@ -131,7 +135,7 @@ def read_baked(state: Path) -> Baked | None:
 
 def _baked(document: dict[str, Any]) -> Baked:
     pairs = {name: tuple((str(a), str(b)) for a, b in document[name]) for name in ("left_out", "deferred")}
-    return Baked(
+    baked = Baked(
         **{
             **document,
             **pairs,
@@ -142,6 +146,44 @@ def _baked(document: dict[str, Any]) -> Baked:
             "units": tuple(document["units"]),
         }
     )
+    _require_form(baked)
+    return baked
+
+
+def _require_form(baked: Baked) -> None:
+    """Return when every value is of its type: a digest that fits is no proof of that, anybody can compute one.
+
+    Raises:
+        ValueError: one is not.
+    """
+    texts: list[object] = [baked.profile, baked.profile_digest, baked.repo, baked.manifest_digest]
+    texts += [*baked.bytecode, *baked.units]
+    numbers: list[object] = []
+    tables: list[object] = [baked.versions]
+    for file in baked.files:
+        texts += [file.path, file.blob_id, file.verity, *file.samples, *([] if file.sha256 is None else [file.sha256])]
+        numbers.append(file.size_bytes)
+    for cache in baked.caches:
+        texts += [cache.key, cache.sha256]
+        numbers += [cache.files, cache.size_bytes]
+        tables.append(cache.factors)
+    for target in baked.targets:
+        texts += [target.layout, target.gpu, target.engine]
+        numbers += [target.gpus_per_node, target.nodes]
+        tables.append(target.factors)
+    texts += [text for table in tables if isinstance(table, dict) for text in table.values()]
+    time_s = baked.built_unix_s
+    if not (
+        all(isinstance(text, str) for text in texts)
+        and all(type(number) is int and 0 <= number < 1 << 63 for number in numbers)
+        and all(isinstance(table, dict) for table in tables)
+        and all(type(cache.complete) is bool for cache in baked.caches)
+        and type(time_s) in (int, float)
+        and 0 <= time_s < _LATEST_UNIX_S
+        and isinstance(baked.commit, str)
+        and _COMMIT.fullmatch(baked.commit)
+    ):
+        raise ValueError("a value is not of its type")
 
 
 def _damaged(path: Path, why: str) -> ActionFailed:
