@@ -163,7 +163,7 @@ def test_a_node_answers_on_one_address(bind: str, me: FleetNode, wanted: str) ->
     assert wanted == bind_address(FleetAsk(bind=bind), FleetFacts(0, (me, THERE), "fleet.peers"), me)
 
 
-@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "nothing0"])
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "::ffff:0.0.0.0", "nothing0"])
 def test_a_node_never_answers_everywhere(bind: str) -> None:
     """All addresses at once, or an interface that is not there."""
     with pytest.raises(ProfileError) as caught:

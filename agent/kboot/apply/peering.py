@@ -193,10 +193,16 @@ def bind_address(ask: FleetAsk, facts: FleetFacts, me: FleetNode) -> str:
             hint="see `ip address` and `ip route`; order kboot.service after network-online.target",
             retry=True,
         )
-    if ipaddress.ip_address(address.partition("%")[0]).is_unspecified:
+    if _is_every_address(address):
         raise ProfileError(
             "fleet-bind-not-valid",
             f"fleet.bind is {ask.bind!r}, every address of this node at once",
             hint="name the address or interface of the cluster's network: fleet.bind",
         )
     return address
+
+
+def _is_every_address(address: str) -> bool:
+    found = ipaddress.ip_address(address.partition("%")[0])
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_unspecified
