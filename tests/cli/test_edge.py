@@ -45,6 +45,13 @@ def test_usage_errors_have_the_same_form(kboot: Kboot) -> None:
     assert "usage" == doc.doc["code"]
 
 
+def test_the_hint_names_the_command_that_was_typed(kboot: Kboot) -> None:
+    """An option without its value as well, of which click does not say whose it was."""
+    hints = [kboot(*words).err.splitlines()[-1] for words in (("plan", "--profile"), ("cache", "gc", "--max-gib"))]
+
+    assert ["hint: `kboot plan --help`", "hint: `kboot cache gc --help`"] == hints
+
+
 def test_an_unknown_command_is_a_usage_error(kboot: Kboot) -> None:
     """A command that does not exist is status 2 and names the help."""
     ran = kboot("boott")

@@ -118,6 +118,7 @@ def test_a_number_for_text_says_how_to_quote_it(paths: Paths) -> None:
         load_profile("small", paths, ["checkpoint.revision=1.0"])
 
     assert "--set 'checkpoint.revision=\"1.0\"'" in caught.value.where[0]
+    assert "`kboot profile show` shows every key and its value" == caught.value.hint
 
 
 def test_the_digest_is_of_what_is_asked_not_of_where_it_stands(paths: Paths, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as exc:
-        return _print_usage_error(exc, argv)
+        return _print_usage_error(exc, argv, command)
     except KbootError as exc:
         return _print_error(exc, argv)
     except (KeyboardInterrupt, click.Abort, EOFError):
@@ -88,12 +88,25 @@ def _print_error(error: KbootError, argv: tuple[str, ...]) -> int:
     return int(error.status)
 
 
-def _print_usage_error(exc: click.ClickException, argv: tuple[str, ...]) -> int:
+def _print_usage_error(exc: click.ClickException, argv: tuple[str, ...], command: click.Command) -> int:
     if isinstance(exc, click.exceptions.NoArgsIsHelpError):
         exc.show()
         return ExitStatus.USAGE
-    hint = f"`{exc.ctx.command_path} --help`" if isinstance(exc, click.UsageError) and exc.ctx else "`kboot --help`"
-    return _print_error(UsageError("usage", exc.format_message(), hint=hint), argv)
+    ctx = exc.ctx if isinstance(exc, click.UsageError) else None
+    path = ctx.command_path if ctx else _typed(command, argv)  # click's parser of options gives no context
+    return _print_error(UsageError("usage", exc.format_message(), hint=f"`{path} --help`"), argv)
+
+
+def _typed(command: click.Command, argv: tuple[str, ...]) -> str:
+    """Return the command that the first words mean: "kboot cache gc"."""
+    words = ["kboot"]
+    for word in argv:
+        found = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if found is None:
+            break
+        words.append(word)
+        command = found
+    return " ".join(words)
 
 
 def _print_bug(exc: Exception, argv: tuple[str, ...]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import GenericAlias
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -58,9 +58,15 @@ def validate(
             f"{noun}-not-valid",
             f"{what} has {len(lines)} {'problem' if len(lines) == 1 else 'problems'}",
             where=tuple(lines),
-            hint="`kboot profile check` reads the files again" if noun == "profile" else None,
+            hint=_hint(lines) if noun == "profile" else None,
         )
     return value
+
+
+def _hint(lines: Sequence[str]) -> str:
+    if all(line.startswith("--set:") for line in lines):
+        return "`kboot profile show` shows every key and its value"
+    return "`kboot profile check` reads the files again"
 
 
 def _line(merged: Merged, path: Path, text: str) -> str:
