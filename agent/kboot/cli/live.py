@@ -47,7 +47,7 @@ def command(common: Common, no_wait: bool, back: bool) -> None:
         return
     record = begin_serving(node.paths, node.host, node.config.standby)
     if nobody_starts(node.paths, node.host):
-        click.echo("kboot: no service starts the engine here: `kboot exec` does, or `kboot boot --serve`", err=True)
+        click.echo("kboot: no service starts the engine here; `kboot exec` does", err=True)
     if no_wait:
         show(common, lambda: "the engine is starting", lambda: _document("starting", "the engine is starting", None))
         return
