@@ -23,15 +23,19 @@ class Windows:
     """
 
     def __init__(self, fd: int, resident: Callable[[int, int, int], int | None]) -> None:
-        """Take the lease if it can be had. resident: of a descriptor, how many bytes from start on are in memory."""
+        """`resident` says of a descriptor how many bytes from start on are in memory."""
         self._fd = fd
         self._resident = resident
-        self._leased = os.major(os.fstat(fd).st_dev) != 0 and _take_lease(fd)
+        self._asked = False
+        self._leased = False
 
     def at(self, start: int, end: int) -> mmap.mmap | None:
         """Return the window at `start`, to be closed before the next; None where its bytes are to be copied."""
-        if not self._leased or start % WINDOW_BYTES or end - start < WINDOW_BYTES:
+        if start % WINDOW_BYTES or end - start < WINDOW_BYTES:
             return None
+        if not self._asked:  # not before the first window: who writes to a small file is never made to wait
+            self._asked = True
+            self._leased = os.major(os.fstat(self._fd).st_dev) != 0 and _take_lease(self._fd)
         if not self._still_leased() or self._resident(self._fd, start, WINDOW_BYTES) != WINDOW_BYTES:
             return None
         return mmap.mmap(self._fd, WINDOW_BYTES, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start)
