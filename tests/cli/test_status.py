@@ -73,6 +73,10 @@ def test_the_last_boot_shows_how_it_ended(kboot: Kboot, paths: Paths) -> None:
     assert 3 == ran.status
     assert "shard-hash-mismatch" in ran.out
     assert "hint: take the mirror out" in ran.out
+    assert "fetch  failed  61.0 GB\n" in ran.out  # of how much is not on record
+
+    save_report(replace(failed_boot(), status="interrupted", started_unix_s=T0 + 1), paths)
+    assert "was interrupted after" in kboot("status").out
 
 
 def test_the_last_boots_workers_are_shown_with_what_is_off_plan(kboot: Kboot, paths: Paths) -> None:

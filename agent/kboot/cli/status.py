@@ -167,7 +167,9 @@ def _of_report(report: BootReport) -> Mapping[str, Any]:
             "verify_claim": report.verify_claim,
             "error": plain(report.error),
             "phases": [
-                {"name": s.name, "status": s.status, "done_bytes": s.size_bytes, "total_bytes": s.size_bytes}
+                # What a phase that did not end had before it is not on record.
+                {"name": s.name, "status": s.status, "done_bytes": s.size_bytes}
+                | {"total_bytes": s.size_bytes if s.status == "done" else 0}
                 for s in report.spans
                 if s.lane == "kboot"
             ],
@@ -177,4 +179,5 @@ def _of_report(report: BootReport) -> Mapping[str, Any]:
 
 def _whose(report: BootReport) -> str:
     run = "the last boot" if report.what == "boot" else "the last run, about the bytes alone,"
-    return f"{run} {'failed after' if report.status == 'failed' else 'took'}"
+    ended = {"failed": "failed after", "interrupted": "was interrupted after"}
+    return f"{run} {ended.get(report.status, 'took')}"

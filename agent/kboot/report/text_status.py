@@ -58,7 +58,7 @@ def _engine(engine: Mapping[str, Any] | None, width: int) -> list[str]:
 
 def _phase_row(phase: Mapping[str, Any]) -> tuple[str, str, str]:
     total, done = int(phase.get("total_bytes") or 0), int(phase.get("done_bytes") or 0)
-    size = f"{show_bytes(done)} of {show_bytes(total)}" if total else ""
+    size = f"{show_bytes(done)} of {show_bytes(total)}" if total else show_bytes(done) if done else ""
     files = count(int(phase["files_done"]), "file") if phase.get("files_done") else ""
     return str(phase["name"]), str(phase["status"]), "  ".join(p for p in (size, files) if p)
 
