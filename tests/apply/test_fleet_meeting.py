@@ -11,7 +11,7 @@ import pytest
 
 from kboot.apply.fleet_ask import asker
 from kboot.apply.fleet_meeting import Meeting
-from kboot.apply.fleet_state import STATE_TARGET, Decision, FleetState, Stage
+from kboot.apply.fleet_state import STATE_TARGET, Decision, FleetState, NodeState, Stage
 from kboot.apply.peer_server import PeerServer
 from kboot.errors import ActionFailed, KbootError, NotReady
 from kboot.events import Event, Notice
@@ -174,6 +174,26 @@ def test_a_node_that_never_comes_is_named_and_not_waited_for_without_end(fleet: 
     assert "node2 (no answer: " in head.message
     assert "refuses connections" in head.message
     assert f"node0 gave up: {head.message}" == other.message
+
+
+def test_nodes_whose_time_is_over_together_hear_from_the_head_who_is_missing() -> None:
+    """It alone looks at everybody; who gave up at the same moment could only say that the head did nothing."""
+    clock, members = Clock(), (FleetNode("n0", "n0", 1), FleetNode("n1", "n1", 1), FleetNode("n2", "n2", 1))
+    state = FleetState("n1")
+    looks = iter((1000.0, 1011.0, 1012.0, 1013.0))  # when the head answers; this node's time ends at 1010
+
+    def ask(_: FleetNode) -> NodeState:
+        clock.now_s = next(looks)
+        if clock.now_s < 1013.0:
+            return NodeState("n0", "run", "ready")
+        gave_up = Decision("r", "gave-up", {"n1": state.now().run}, ("1 of 3 nodes lack: n2",))
+        return NodeState("n0", "run", "failed", decision=gave_up)
+
+    meeting = Meeting(members, 1, state, ask, 10.0, lambda _: None, threading.Event(), pace_s=0.0, clock=clock)
+    with pytest.raises(NotReady) as caught:
+        meeting.meet()
+
+    assert "n0 gave up: 1 of 3 nodes lack: n2" == caught.value.message
 
 
 def test_a_node_that_dies_before_the_start_is_named(fleet: Fleet) -> None:

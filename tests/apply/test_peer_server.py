@@ -209,6 +209,14 @@ def test_an_answer_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
     assert "peer-not-ours" == caught.value.code
 
 
+def test_a_refusal_is_told_in_a_word(node: Node) -> None:
+    """Not as the document that the other node sends."""
+    with pytest.raises(SourceError) as caught:
+        Peer("n1", "127.0.0.1", node.server.port, FleetKey(b"x" * 32), 30.0).ask("/kboot/1/state")
+
+    assert ("peer-refuses", "peer n1 refuses: other-key") == (caught.value.code, caught.value.message)
+
+
 @pytest.mark.parametrize("page", [b"[" * 100_000, b"[]", b'{"a":', b"9" * 5000, b"\xff"])
 def test_an_answer_that_is_no_document_is_an_error_of_that_node(page: bytes) -> None:
     """Whatever a node that has the key answers, who asked it goes on."""

@@ -30,6 +30,7 @@ _AT_ONCE = 64
 _TELLING = frozenset({"peer-refuses", "peer-not-ours", "peer-answer-not-valid", "fleet-other-node"})
 _TELL_S = 60.0
 _SILENT_S = 10.0  # a node that does not answer for so long is not counted as ready any more
+_HEAR_S = 8.0  # less than the head stays
 _LINGER_S = 10.0  # the head stays so long for the others to see what was decided
 
 
@@ -224,10 +225,16 @@ class Meeting:
             if not first:
                 self.emit(PhaseStarted("meet", len(self.members), 0))  # a bounded wait is work: no watchdog ends it
                 self.emit(Notice("fleet.waiting", f"waiting for {some(self._missing(seen), 6)}"))
-        if now_s >= self._until_s:
+        until_s = self._until_s + (_HEAR_S if self._hears_head(seen) else 0.0)
+        if now_s >= until_s:
             raise self._not_together(seen)
-        if self.stop.wait(min(self.pace_s, max(0.0, self._until_s - now_s))):
+        if self.stop.wait(min(self.pace_s, max(0.0, until_s - now_s))):
             raise NotReady("interrupted", "kboot was stopped while it waited for the other nodes")
+
+    def _hears_head(self, seen: Seen) -> bool:
+        """Return whether the head will tell this node who is missing: all run out of time together, and it knows."""
+        state = seen.get(self.members[0].name)
+        return self.rank != 0 and isinstance(state, NodeState) and state.stage in ("ready", "failed")
 
     def _missing(self, seen: Seen) -> list[str]:
         """Return whom this node waits for, each with what it does."""
@@ -241,7 +248,8 @@ class Meeting:
         if isinstance(state, NodeState):
             done = f", {disk_size(state.have_bytes)} of {disk_size(state.total_bytes)}" if state.total_bytes else ""
             why = f": {state.why}" if state.why else ""
-            return f"{name} ({state.stage}{f', {state.phase}' if state.stage == 'preparing' else ''}{done}{why})"
+            doing = f", {state.phase}" if state.stage == "preparing" and state.phase else ""
+            return f"{name} ({state.stage}{doing}{done}{why})"
         last = self._last.get(name)
         was = f"; it was {last.stage} before" if last is not None else ""
         refused = self._refused.get(name, state)  # that it did not know this node says more than a cut connection

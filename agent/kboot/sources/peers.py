@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 from kboot.checkpoint import RemoteFile
@@ -13,7 +13,7 @@ from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.jsontext import parse_json
 from kboot.sources.asking import check_small, read_whole
-from kboot.sources.fleet_auth import ANSWER_HEADER, REQUEST_HEADER, Answer, FleetKey, Request
+from kboot.sources.fleet_auth import ANSWER_HEADER, REQUEST_HEADER, Answer, FleetKey, Refusal, Request
 from kboot.sources.framing import Frame, frame, header_number, range_header
 from kboot.sources.http import Answer as HttpAnswer
 from kboot.sources.http import Client, HttpBody
@@ -162,10 +162,20 @@ class Peer:
         text = mask(said[:200].decode("utf-8", "replace").strip().partition("\n")[0])
         if status == 401:
             hint = "every node needs the same key file, and a clock that is set: see `timedatectl`"
-            return SourceError("peer-refuses", f"{self.name} refuses: {text}", hint=hint)
+            return SourceError("peer-refuses", f"{self.name} refuses: {_code_in(said) or text}", hint=hint)
         if status == 404:
             return SourceError("peer-knows-not", f"{self.name} does not know what is asked")
         return SourceError("peer-has-not", f"{self.name} answers {status}: {text}", retry=True)
+
+
+def _code_in(said: bytes) -> str:
+    """Return why kboot on another node refuses; empty where it is not kboot that says so."""
+    try:
+        document = parse_json(said)
+    except ValueError:
+        return ""
+    code = document.get("code") if isinstance(document, dict) else None
+    return str(code) if code in get_args(Refusal) else ""
 
 
 def _read(body: HttpBody, size_bytes: int) -> bytes:
