@@ -131,7 +131,8 @@ def test_a_mirror_that_lies_to_all_nodes_is_found_out(tmp_path: Path) -> None:
     assert [[], []] == [got.errors for got in fetched]
     assert all(FILES == {path: got.blob(path) for path in FILES} for got in fetched)
     assert all("peer.dropped" not in got.notices for got in fetched)
-    assert all("source.demoted" in got.notices for got in fetched)
+    # Whoever has the file right first gives it to the other, which may never ask the mirror for it again.
+    assert any("source.demoted" in got.notices for got in fetched)
 
 
 def test_an_origin_that_refuses_is_not_needed_once_the_fleet_has_it(tmp_path: Path) -> None:
