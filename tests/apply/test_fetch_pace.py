@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from kboot.apply.fetch_pace import SPEED_WINDOW_S, Growth, Speeds, Watch
+import pytest
+
+from kboot.apply.fetch_pace import CRAWL_BYTES_S, CRAWL_S, SPEED_WINDOW_S, Crawl, Growth, Speeds, Watch
 
 MB = 1_000_000
 
@@ -77,6 +79,18 @@ def usual() -> Speeds:
     for _ in range(8):
         assert not feed(Watch(speeds, 0.0), 50 * MB, 0.0, 4 * SPEED_WINDOW_S)
     return speeds
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "seconds", "crawls"),
+    [(1000, 1.0, True), (CRAWL_BYTES_S - 1000, 1.0, True), (CRAWL_BYTES_S, 1.0, False), (1, 0.00001, False)],
+)
+def test_a_node_that_crawls_is_given_up_whatever_is_usual(size_bytes: int, seconds: float, crawls: bool) -> None:
+    """By what it gave in the time that was spent receiving."""
+    crawl = Crawl()
+    looks = int(2 * CRAWL_S) if seconds == 1.0 else 1000
+
+    assert crawls == any(crawl.is_on(size_bytes, seconds) for _ in range(looks))
 
 
 def test_a_stream_far_below_the_usual_is_too_slow_after_two_windows() -> None:

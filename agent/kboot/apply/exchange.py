@@ -20,6 +20,9 @@ from kboot.store.ranges import Ranges, add, gaps, subtract
 _IDLE_S = 0.1
 """Where there was nothing to pick, waiting streams do not all look again at once, unless there is news."""
 
+_PROVES_BYTES = 1 << 20
+"""A node that gave so much in one go gives; the rest of what it gave up before shows nothing."""
+
 _ORPHAN_S = 120.0
 """A file that the origin refuses is waited for so long while no other node gets anything new."""
 
@@ -124,7 +127,7 @@ class Exchange:
                 self._tell_fetching(claim.job)
         if claim.node:
             self._view.busy(claim.node, -1)
-            if claim.position == claim.end:
+            if claim.position == claim.end and claim.end - claim.start >= _PROVES_BYTES:
                 self._view.gave(claim.node)
 
     def failed(self, claim: Claim, error: SourceError) -> None:

@@ -20,6 +20,9 @@ _LARGE = 8  # streams
 SLOW = 5
 """A stream that is slower than the usual by this factor is moved to another connection."""
 SPEED_WINDOW_S = 2.0
+CRAWL_BYTES_S = 64 << 10
+"""A node that gives less for CRAWL_S does not give: what it has would never be asked of the origin else."""
+CRAWL_S = 10.0
 _KNOWN = 8  # windows that must have been measured before anything is called usual
 _REMEMBERED = 64
 
@@ -113,3 +116,22 @@ class Watch:
         self._slow = self._slow + 1 if slow else 0
         self._since_s, self._bytes = now_s, 0
         return self._slow >= 2
+
+
+class Crawl:
+    """One try of one stream from another node: does it crawl, however slow the others are?
+
+    Only the time of receiving counts: a rate limit of this node's own says nothing about the other.
+    """
+
+    def __init__(self) -> None:
+        self._bytes, self._seconds = 0, 0.0
+
+    def is_on(self, size_bytes: int, seconds: float) -> bool:
+        """Take in what was received in so many seconds; return whether the stream should be given up."""
+        self._bytes, self._seconds = self._bytes + size_bytes, self._seconds + seconds
+        if self._seconds < CRAWL_S:
+            return False
+        crawls = self._bytes < CRAWL_BYTES_S * self._seconds
+        self._bytes, self._seconds = 0, 0.0
+        return crawls

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kboot.apply.fetch_desk import Desk, wrong_twice
-from kboot.apply.fetch_pace import Speeds, Watch, buffer_bytes
+from kboot.apply.fetch_pace import Crawl, Speeds, Watch, buffer_bytes
 from kboot.apply.fetch_shared import LOOK_S, SILENT_S, Shared
 from kboot.apply.fetch_transport import Transport
 from kboot.apply.fetch_work import Claim, Job, Pool
@@ -220,12 +220,14 @@ class Stream:
             while skip and not self._stop.is_set():
                 skip -= _some(body.readinto(buffer[: min(skip, len(buffer))]), claim)
             speeds = self._speeds if claim.source is None else self._peer_speeds
-            began, watch = claim.position, Watch(speeds, monotonic_s())
+            began, watch, crawl = claim.position, Watch(speeds, monotonic_s()), Crawl()
             # Where the end came nearer, the rest of the body belongs to another stream and is left.
             while (wanted := min(len(buffer), claim.end - claim.position)) > 0:
                 if job.is_lost or self._stop.is_set():
                     return
+                asked_s = monotonic_s()
                 n = body.readinto(buffer[:wanted])
+                took_s = monotonic_s() - asked_s
                 if n == 0 and claim.position - began >= _SHORTEST_BYTES:
                     return  # a server may answer with less than the range: the next try asks for the rest
                 _some(n, claim)
@@ -240,6 +242,8 @@ class Stream:
                 self._pool.advance(claim, n)
                 self._tell(job, partial)
                 self._throttle.pass_by(n)
+                if claim.node and crawl.is_on(n, took_s) and claim.position < claim.end:
+                    raise SourceError("peer-crawls", f"{source.name} gave less than 64 KiB/s", retry=True)
                 if watch.too_slow(n, monotonic_s()) and _is_worth_moving(claim):
                     raise _TooSlow
 
