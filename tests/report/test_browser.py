@@ -44,6 +44,7 @@ def measure(timeline: Timeline, folder: Path, width: int = 1200) -> dict[str, An
     page = folder / "page.html"
     page.write_text(timeline_html(timeline, version="1").replace("</body>", f"{MEASURE}</body>"))
     argv = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    argv += ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
     argv += [f"--user-data-dir={folder}/browser", f"--window-size={width},1000", "--dump-dom", page.as_uri()]
     dom = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=True).stdout
     found = re.search(r'data-measured="([^"]*)"', dom)
