@@ -46,6 +46,7 @@ def test_a_state_says_the_same_when_it_is_read() -> None:
         {"run": "x" * 3000},
         {"have_bytes": -1},
         {"have_bytes": 1.5},
+        {"total_bytes": 10**400},
         {"moved": True},
         {"statement": []},
         {"decision": 1},
