@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 
 from kboot.errors import ActionFailed, DoesNotFit, ExitStatus, KbootError
 from kboot.host import files
+from kboot.host.stream import OutFile
 
 
 def test_a_written_file_has_its_content_and_exactly_its_mode(tmp_path: Path) -> None:
@@ -237,3 +239,20 @@ def test_a_folder_that_its_file_system_will_not_make_is_an_error() -> None:
     """procfs says "no such file" of a new folder although its parent is there: that is said, not tried for ever."""
     with pytest.raises(ActionFailed, match="cannot make the folder"):
         files.make_dirs(Path("/proc/nowhere/at/all"))
+
+
+def test_a_device_is_never_replaced(tmp_path: Path) -> None:
+    """Root says /dev/null for a file that it does not want; a machine without one is broken."""
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("this user may make no device")
+    with pytest.raises(KbootError) as caught:
+        files.atomic_write(device, b"x")
+    with pytest.raises(KbootError), OutFile(device, 0o600) as out:
+        out.commit()
+
+    assert (str(device),) == caught.value.where
+    assert stat.S_ISCHR(device.lstat().st_mode)
+    assert ["null"] == os.listdir(tmp_path)

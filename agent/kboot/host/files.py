@@ -18,7 +18,7 @@ from typing import Literal
 from kboot.host.clock import unix_s
 from kboot.host.locks import FileLock, lock_file
 from kboot.host.os_errors import explain_os_error, explained
-from kboot.host.plain_file import open_plain
+from kboot.host.plain_file import open_plain, replace
 from kboot.host.removal import remove_folder
 
 __all__ = [
@@ -231,7 +231,7 @@ def _replace(path: Path, create: Callable[[Path], None]) -> None:
     temp = _temp_beside(path)
     try:
         create(temp)
-        os.replace(temp, path)
+        replace(temp, path)
         _fsync_dir(path.parent)
     finally:
         # Gone already after a rename, except one between two links of the same inode, which POSIX makes a no-op.

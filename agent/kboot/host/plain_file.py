@@ -1,10 +1,11 @@
-"""Is what is about to be read a file, and not something that keeps its reader waiting for ever?"""
+"""Is what is about to be read a file that nobody waits for in vain, and what is about to be replaced no device?"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 _STREAMS = "/dev/"  # /dev/stdin, and /dev/fd/N, which is how a shell hands over `<(…)`
@@ -29,3 +30,17 @@ def open_plain(path: str | Path) -> int:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise OSError(errno.EINVAL, "is not a file", str(path))
+
+
+def replace(temp: Path | str, target: Path | str) -> None:
+    """Give a file another name; what has that name is replaced, but no device and no stream in /dev.
+
+    Raises:
+        OSError: errno EINVAL for a device: "/dev/null" as the file to write to is no wish to lose it.
+    """
+    with suppress(FileNotFoundError):
+        mode = os.lstat(target).st_mode
+        is_stream = stat.S_ISLNK(mode) and str(target).startswith(_STREAMS)
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or is_stream:
+            raise OSError(errno.EINVAL, "it is a device, and no file", str(target))
+    os.replace(temp, target)

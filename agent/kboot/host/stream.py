@@ -11,6 +11,7 @@ from typing import IO, Self
 
 from kboot.host.files import fsync_dir
 from kboot.host.os_errors import explained
+from kboot.host.plain_file import replace
 
 
 class OutFile:
@@ -44,7 +45,7 @@ class OutFile:
             os.fchmod(self._fd, self._mode)
             os.fsync(self._fd)
             size_bytes = os.fstat(self._fd).st_size
-            os.replace(self._temp, self._target)
+            replace(self._temp, self._target)
         fsync_dir(self._target.parent)
         return size_bytes
 
