@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,56 +68,60 @@ def boot(
             record then.
     """
     with Peering(paths) if peering is None else nullcontext(peering) as joined:
-        member = joined.join(profile, host, emit)
-        if member is not None:
-            emit = member.begin(emit)
+        it = _joined(_Run(profile, host, paths, options, emit, stop, on_ready), joined)
         try:
-            rejoin = partial(_rejoin, joined, profile, host)
-            report = _boot(profile, host, paths, options, emit, stop, on_ready, member, rejoin)
+            report = _boot(it, joined)
         except KbootError as exc:
             joined.failed(exc)
             raise
         if report.error is not None:
             joined.failed(report.error)
-        if member is not None and peering is None and not options.serve:
-            member.linger(stop)
+        if peering is None and not options.serve:
+            joined.linger(stop)
     return report
 
 
-def _boot(
-    profile: Profile,
-    host: Host,
-    paths: Paths,
-    options: BootOptions,
-    emit: Emit,
-    stop: threading.Event,
-    on_ready: OnReady,
-    member: Member | None,
-    rejoin: Callable[[Member | None, Emit], tuple[Member | None, Emit]],
-) -> BootReport:
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One boot: what is asked, of which machine, who is told, and this node as a member of its fleet."""
+
+    profile: Profile
+    host: Host
+    paths: Paths
+    options: BootOptions
+    emit: Emit
+    stop: threading.Event
+    on_ready: OnReady
+    member: Member | None = None
+
+
+def _joined(it: _Run, peering: Peering) -> _Run:
+    """Return the boot with this node's place in its fleet as it is now, and its fleet told what happens."""
+    member = peering.join(it.profile, it.host, it.emit)
+    emit = it.emit if member is None or member is it.member else member.begin(it.emit)
+    return replace(it, member=member, emit=emit)
+
+
+def _boot(it: _Run, peering: Peering) -> BootReport:
     """Boot this node, alone or as a member of its fleet, which may have become whole only while the plan was made."""
     started_unix_s = unix_s()
+    host, paths, options, stop = it.host, it.paths, it.options, it.stop
     make_dirs(paths.runtime)
-    with turn(paths, emit, stop) if not options.bytes_only else nullcontext(emit) as emit:
-        _sweep(profile, paths, emit)
+    with turn(paths, it.emit, stop) if not options.bytes_only else nullcontext(it.emit) as emit:
+        it = replace(it, emit=emit)
+        _sweep(it.profile, paths, emit)
         adopt(paths, host, emit)
-        emit(PhaseStarted("plan", 0, 0))
-        try:
-            job = job_of(profile, host, paths, options, emit, stop)
-        except KbootError as exc:
-            _record_refusal(exc, profile, host, paths, options, started_unix_s)
-            raise
-        planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
-        emit(PhaseFinished("plan", "done", planned.seconds, 0))
+        job, planned = _planned(it, started_unix_s)
         if job.prepared is not None and job.prepared.group.members:
-            member, emit = rejoin(member, emit)
+            it = _joined(it, peering)
+        emit = it.emit
         tools = tools_of(job, host, paths, emit, stop)
-        if member is not None:
-            member.offer(job.checkpoint.listing, job.store)
-            tools = replace(tools, exchange=partial(member.exchange, emit))
-            keeper = _keeper(job.prepared, member, profile, paths, emit)
-            if keeper is not None:
-                keeper.restore(stop)
+        if it.member is not None:
+            it.member.offer(job.checkpoint.listing, job.store)
+            tools = replace(tools, exchange=partial(it.member.exchange, emit))
+        keeper = _keeper(it, job.prepared)
+        if keeper is not None:
+            keeper.restore(stop)
         at_once = options.serve and not options.standby
         later = tuple(p for p in job.phases if at_once and p.name in BESIDE)
         ran = run([p for p in job.phases if p not in later], tools)
@@ -127,47 +131,49 @@ def _boot(
     good = report.status in ("done", "degraded") and not stop.is_set()
     if good and options.serve and options.standby:
         keep_report(report, paths, emit)
-        good = hold(paths, host, emit, stop, lambda: warm_again(profile, host, paths, emit, stop))
+        good = hold(paths, host, emit, stop, lambda: warm_again(it.profile, host, paths, emit, stop))
         report = _going_live(report) if good else report
-    if good and member is not None:
-        report = _start_together(job.prepared, report, member, paths, emit, stop)
+    if good and it.member is not None:
+        report = _start_together(it, it.member, job.prepared, report)
         good = report.status in ("done", "degraded")
         if good and keeper is not None:
             keeper.begin()
     if job.prepared is not None and options.serve and good:
         beside = begin(later, tools)
         try:
-            ask, until = profile.serve, options.exit_when_ready
-            report = serve(Serving(job.prepared.plan, ask, paths, until, on_ready, host, beside), report, emit, stop)
+            ask, until = it.profile.serve, options.exit_when_ready
+            report = serve(Serving(job.prepared.plan, ask, paths, until, it.on_ready, host, beside), report, emit, stop)
         finally:
             beside.end("the engine did not start")
     keep_report(report, paths, emit)
     return report
 
 
-def _rejoin(
-    joined: Peering, profile: Profile, host: Host, member: Member | None, emit: Emit
-) -> tuple[Member | None, Emit]:
-    now = joined.join(profile, host, emit)
-    return now, (emit if now is member or now is None else now.begin(emit))
+def _planned(it: _Run, started_unix_s: float) -> tuple[Job, Span]:
+    """Return what is to be done, and how long it took to see that; a refusal is put on record."""
+    it.emit(PhaseStarted("plan", 0, 0))
+    try:
+        job = job_of(it.profile, it.host, it.paths, it.options, it.emit, it.stop)
+    except KbootError as exc:
+        _record_refusal(exc, it, started_unix_s)
+        raise
+    planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
+    it.emit(PhaseFinished("plan", "done", planned.seconds, 0))
+    return job, planned
 
 
-def _keeper(
-    prepared: Prepared | None, member: Member, profile: Profile, paths: Paths, emit: Emit
-) -> CacheKeeper | None:
+def _keeper(it: _Run, prepared: Prepared | None) -> CacheKeeper | None:
     """Return what looks after the kernel caches of the nodes that serve together; None on a node that serves alone."""
-    if prepared is None or not prepared.group.members or not profile.cache.enabled:
+    if it.member is None or prepared is None or not prepared.group.members or not it.profile.cache.enabled:
         return None
     from kboot.apply.fleet_caches import Place
 
     group, plan = prepared.group, prepared.plan
-    place = Place(plan.cache_key, group.rank, len(group.members), Path(plan.cache_dir), paths.fleet_caches)
-    return member.keep_caches(place, group.members, emit)
+    place = Place(plan.cache_key, group.rank, len(group.members), Path(plan.cache_dir), it.paths.fleet_caches)
+    return it.member.keep_caches(place, group.members, it.emit)
 
 
-def _start_together(
-    prepared: Prepared | None, report: BootReport, member: Member, paths: Paths, emit: Emit, stop: threading.Event
-) -> BootReport:
+def _start_together(it: _Run, member: Member, prepared: Prepared | None, report: BootReport) -> BootReport:
     """Return the report when the nodes that serve with this one are ready too; failed when they cannot start so."""
     if prepared is None or not prepared.group.members:
         member.state.change(stage="started", commit=report.commit)  # it serves alone: nobody is waited for
@@ -175,7 +181,7 @@ def _start_together(
     from kboot.apply.fleet_start import gathering_of, start_together
 
     gathering = gathering_of(prepared.facts, prepared.plan, prepared.group, member.ask, member.key, member.state)
-    return start_together(gathering, prepared.checkpoint.listing, report, paths, emit, stop)
+    return start_together(gathering, prepared.checkpoint.listing, report, it.paths, it.emit, it.stop)
 
 
 def warm_again(profile: Profile, host: Host, paths: Paths, emit: Emit, stop: threading.Event) -> None:
@@ -237,32 +243,30 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
     )
 
 
-def _record_refusal(
-    error: KbootError, profile: Profile, host: Host, paths: Paths, options: BootOptions, started_unix_s: float
-) -> None:
+def _record_refusal(error: KbootError, it: _Run, started_unix_s: float) -> None:
     """Put a run on record that was refused before it did anything; the same refusal again takes the other's place."""
-    os, _ = collect_os(host)
+    os, _ = collect_os(it.host)
     now = unix_s()
     report = BootReport(
         boot_id=os.boot_id,
-        profile=profile.name,
+        profile=it.profile.name,
         commit="",
         status="interrupted" if error.status == ExitStatus.INTERRUPTED else "failed",
         started_unix_s=started_unix_s,
         finished_unix_s=now,
         kernel_start_unix_s=os.boot_unix_s,
         ready_unix_s=None,
-        verify_mode=profile.verify.mode,
+        verify_mode=it.profile.verify.mode,
         verify_claim="",
         cache_key="",
         spans=(Span("plan", "kboot", started_unix_s, now, status="failed", detail=error.code),),
         outcomes=(),
         warnings=(),
         error=error,
-        what=options.what,
+        what=it.options.what,
     )
     with suppress(KbootError):  # the refusal itself is what has to be said
-        save_refusal(report, paths)
+        save_refusal(report, it.paths)
 
 
 def structures_of(outcomes: Sequence[Outcome]) -> int:

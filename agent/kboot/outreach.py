@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
+from kboot.answers import RateLimit, SourceAnswer
 from kboot.checkpoint import CheckpointFacts, Listing
 from kboot.checks.types import Mode
 from kboot.errors import KbootError, SourceError
-from kboot.facts.asked_types import AllReduce, AskedFacts, DiagTest, RateLimit, SourceAnswer
+from kboot.facts.asked_types import AllReduce, AskedFacts, DiagTest
 from kboot.facts.diagnostics import DCGM, nccl_command, parse_dcgm, parse_nccl
 from kboot.facts.types import Gap, NodeFacts
 from kboot.host.probes import at_most
@@ -102,7 +103,7 @@ def ask_sources(
             raise SourceError("no-files", f"{repo} lists no files")
         return Sample(repo, commit, largest)
 
-    return tuple(SourceAnswer(**asdict(answer)) for answer in reach_all(sources, find, env, timeout_s))
+    return reach_all(sources, find, env, timeout_s)
 
 
 def ask_rate_limit(profile: Profile, env: Mapping[str, str], token_file: str) -> RateLimit | None:
@@ -117,8 +118,7 @@ def ask_rate_limit(profile: Profile, env: Mapping[str, str], token_file: str) ->
 
     for source in open_sources(profile.checkpoint, profile.fetch, env, token_file, _refuse_to_wait):
         if isinstance(source, Hub) and source.trusted:
-            limit = ask_limit(source, profile.checkpoint.repo)
-            return RateLimit(limit.source, limit.left, limit.most, limit.reset_s) if limit else None
+            return ask_limit(source, profile.checkpoint.repo)
     return None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kboot.answers import RateLimit, SourceAnswer
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
 from kboot.engines import engine
-from kboot.facts.asked_types import AllReduce, AskedFacts, DiagTest, LiveWorker, RateLimit, SourceAnswer, WeightShare
+from kboot.facts.asked_types import AllReduce, AskedFacts, DiagTest, LiveWorker, WeightShare
 from kboot.facts.fleet_types import FleetFacts, FleetNode, NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
 from kboot.facts.kept_types import (

@@ -30,10 +30,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kboot.checks
+from kboot.answers import RateLimit, SourceAnswer
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
-from kboot.facts.asked_types import AllReduce, DiagTest, LiveWorker, RateLimit, SourceAnswer
+from kboot.facts.asked_types import AllReduce, DiagTest, LiveWorker
 from kboot.facts.fleet_types import NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
 from kboot.facts.kept_types import IndexFacts, LockFacts, ReclaimFacts, SmallFile, TermsFacts

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from good_node import CHECKPOINT, GPUS, HEALTH, NODE, PROFILE, files, node
 
+from kboot.answers import SourceAnswer
 from kboot.checks import (
     gpu_arch_support,
     gpu_dcgm,
@@ -20,7 +21,7 @@ from kboot.checks import (
 )
 from kboot.checks.drivers import BRANCHES, branch_of, month_of
 from kboot.checks.engine_needs import needs_of
-from kboot.facts.asked_types import AllReduce, DiagTest, SourceAnswer
+from kboot.facts.asked_types import AllReduce, DiagTest
 from kboot.facts.types import Gap
 
 HUB = SourceAnswer("hub https://h", size_bytes=1 << 20, seconds=0.31, families=(("IPv4", True), ("IPv6", True)))

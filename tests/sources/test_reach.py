@@ -13,11 +13,12 @@ import pytest
 from fakes.checkpoints import remote
 from fakes.fetching import sources_of
 from fakes.hub import COMMIT, REPO, FakeHub, Stall, Status
+from kboot.answers import RateLimit
 from kboot.errors import SourceError
 from kboot.sources.dial import AddressInfo
 from kboot.sources.hub import Hub
 from kboot.sources.proxies import Origin
-from kboot.sources.reach import Limit, Sample, ask_limit, families_of, limit_of, origin_in, reach, reach_all
+from kboot.sources.reach import Sample, ask_limit, families_of, limit_of, origin_in, reach, reach_all
 
 CASES = Path(__file__).parents[1] / "cases"
 FILES = {"model-1.safetensors": b"x" * 3_000_000}
@@ -161,18 +162,18 @@ def test_a_hub_tells_its_limit_in_one_answer() -> None:
         assert isinstance(source, Hub)
         limit = ask_limit(source, REPO)
 
-    assert limit == Limit(source.name, 0, 500, 210)
+    assert limit == RateLimit(source.name, 0, 500, 210)
 
 
 @pytest.mark.parametrize(
     ("headers", "limit"),
     [
-        ({"ratelimit": '"api";r=499;t=120'}, Limit("hub", 499, None, 120)),
-        ({"ratelimit": '"api";r=7'}, Limit("hub", 7, None, None)),
+        ({"ratelimit": '"api";r=499;t=120'}, RateLimit("hub", 499, None, 120)),
+        ({"ratelimit": '"api";r=7'}, RateLimit("hub", 7, None, None)),
         ({"ratelimit": '"resolvers";r=1;t=2'}, None),
         ({}, None),
     ],
 )
-def test_a_limit_that_is_not_told_is_none(headers: dict[str, str], limit: Limit | None) -> None:
+def test_a_limit_that_is_not_told_is_none(headers: dict[str, str], limit: RateLimit | None) -> None:
     """Other servers have no such header, and the Hub has others for its files."""
     assert limit == limit_of("hub", headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -53,6 +54,11 @@ class Peering:
         """Tell the other nodes, if there are any, that the boot has failed, and why."""
         if self._member is not None:
             self._member.failed(error)
+
+    def linger(self, stop: threading.Event) -> None:
+        """Go on giving bytes until the other nodes that are there have them, or `stop` is set."""
+        if self._member is not None:
+            self._member.linger(stop)
 
     def end(self) -> None:
         """Leave the fleet."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kboot.answers import SourceAnswer
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import Check, Finding
 from kboot.checks.words import disk_size, some
-from kboot.facts.asked_types import SourceAnswer
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from kboot.answers import RateLimit, SourceAnswer
 from kboot.checkpoint import RemoteFile
 from kboot.errors import KbootError, SourceError
 from kboot.host.clock import monotonic_s
@@ -34,33 +35,9 @@ class Sample:
     file: RemoteFile
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """What one source answered. code: of what went wrong, "" where bytes came. families: name → can be connected to."""
-
-    name: str
-    code: str = ""
-    message: str = ""
-    hint: str = ""
-    size_bytes: int = 0
-    seconds: float = 0.0
-    families: tuple[tuple[str, bool], ...] = ()
-    wait_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """What a Hub says of its API: so many requests are left, of so many, until so many seconds from now."""
-
-    source: str
-    left: int
-    most: int | None
-    reset_s: int | None
-
-
 def reach_all(
     sources: Sequence[Source], find: Callable[[], Sample], env: Mapping[str, str], timeout_s: float
-) -> tuple[Reached, ...]:
+) -> tuple[SourceAnswer, ...]:
     """Ask every source at the same time for the beginning of one file, and return what each answered in time.
 
     find: the file; asked once, and it may ask a source for its listing. A thread that hangs in a look-up is left.
@@ -79,7 +56,7 @@ class _Asking:
     source: Source
     find: Callable[[], Sample]
     env: Mapping[str, str]
-    answer: Reached | None = None
+    answer: SourceAnswer | None = None
     thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
@@ -89,12 +66,12 @@ class _Asking:
         self.answer = reach(self.source, self.find, self.env)
 
 
-def _silent(name: str, timeout_s: float) -> Reached:
+def _silent(name: str, timeout_s: float) -> SourceAnswer:
     hint = "a resolver, firewall or proxy does not answer: `resolvectl query HOST`, `curl -v URL`"
-    return Reached(name, "no-answer", f"{name} gave no answer in {timeout_s:g} s", hint)
+    return SourceAnswer(name, "no-answer", f"{name} gave no answer in {timeout_s:g} s", hint)
 
 
-def reach(source: Source, find: Callable[[], Sample], env: Mapping[str, str]) -> Reached:
+def reach(source: Source, find: Callable[[], Sample], env: Mapping[str, str]) -> SourceAnswer:
     """Ask one source. Errors are values here."""
     started_s = monotonic_s()
     try:
@@ -102,9 +79,9 @@ def reach(source: Source, find: Callable[[], Sample], env: Mapping[str, str]) ->
         size = _read(source, sample)
     except KbootError as exc:
         wait_s = exc.retry_after_s if isinstance(exc, RateLimited) else None
-        said = Reached(source.name, exc.code, exc.message, exc.hint or "", wait_s=wait_s)
+        said = SourceAnswer(source.name, exc.code, exc.message, exc.hint or "", wait_s=wait_s)
     else:
-        said = Reached(source.name, size_bytes=size, seconds=monotonic_s() - started_s)
+        said = SourceAnswer(source.name, size_bytes=size, seconds=monotonic_s() - started_s)
     origin = origin_in(source.name)
     families: tuple[tuple[str, bool], ...] = ()
     with suppress(SourceError):  # a proxy that is not valid is what the answer itself says
@@ -153,7 +130,7 @@ def _read(source: Source, sample: Sample) -> int:
     return done
 
 
-def ask_limit(hub: Hub, repo: str) -> Limit | None:
+def ask_limit(hub: Hub, repo: str) -> RateLimit | None:
     """Return what a Hub says of its rate limit with one request; None where it says nothing.
 
     Raises:
@@ -162,13 +139,13 @@ def ask_limit(hub: Hub, repo: str) -> Limit | None:
     return limit_of(hub.name, hub.api_headers(repo))
 
 
-def limit_of(name: str, headers: Mapping[str, str]) -> Limit | None:
+def limit_of(name: str, headers: Mapping[str, str]) -> RateLimit | None:
     """Return the limit of `RateLimit: "api";r=499;t=120` and `RateLimit-Policy: "fixed window";"api";q=500;w=300`."""
     match = _LIMIT.search(headers.get("ratelimit", ""))
     if match is None:
         return None
     policy = _POLICY.search(headers.get("ratelimit-policy", ""))
     reset = match.group(2)
-    return Limit(
+    return RateLimit(
         name, int(match.group(1)), int(policy.group(1)) if policy else None, int(reset) if reset is not None else None
     )
