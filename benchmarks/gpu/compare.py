@@ -175,12 +175,13 @@ class Run:
             ("record", ("facts", "--record", str(facts)), 1),
             ("doctor-quick", ("doctor", *profile, "--mode", "quick", "--json"), 3),
             ("doctor-full", ("doctor", *profile, "--mode", "full", "--json"), 1),
+            ("doctor-deep", ("doctor", *profile, "--mode", "deep", "--json"), 1),
             ("plan", ("plan", *profile, "--json"), 1),
             ("exec-wrap", ("exec", "--", "/bin/true"), 3),
         ):
-            times = []
+            times, cpu_s = [], []
             for _ in range(repeat):
-                started = time.monotonic()
+                started, before = time.monotonic(), os.times()
                 try:
                     done = subprocess.run(
                         [str(self.setup.kboot), *words], env=env, capture_output=True, timeout=90, check=False
@@ -189,9 +190,10 @@ class Run:
                     times.append(None)
                     continue
                 times.append(round(time.monotonic() - started, 3))
+                cpu_s.append(round(sum(os.times()[2:4]) - sum(before[2:4]), 3))
                 (self.logs / f"look-{name}.json").write_bytes(done.stdout)
                 (self.logs / f"look-{name}.err").write_bytes(done.stderr)
-            found[name] = {"seconds": times, "status": done.returncode}
+            found[name] = {"seconds": times, "cpu_s": cpu_s, "status": done.returncode}
             say(f"kboot {' '.join(words[:1])}: {found[name]}")
         self.document["own"] = found
         if facts.exists():

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from kbench.document import Document, Value
-from kbench.kboot import PROFILE, clean_env, kboot, node_env, tool, version_of, write_profile
+from kbench.kboot import PROFILE, clean_env, kboot, node_env, tool, version_of, why_left_out, write_profile
 from kbench.machine import Cost, fill_page_cache, measure, wait_quiet
 from kbench.origin import COMMIT, REPO, Origin, make_checkpoint, serve
 
@@ -78,9 +78,8 @@ def _decide(asked: argparse.Namespace, work: Path, origin: Origin) -> Setting:
     methods: dict[str, Method] = {"kboot": _kboot}
     left_out = {}
     for name, method in {"hf": _hf, "aria2c": _aria2c, "curl": _curl}.items():
-        missing = [t for t in tools[name] if tool(t) is None]
-        if missing:
-            left_out[BASELINES[name]] = f"{', '.join(missing)} not installed"
+        if why := why_left_out(name, tools[name], asked.without):
+            left_out[BASELINES[name]] = why
         else:
             methods[name] = method
     threads = _best_threads(asked, work, origin)

@@ -19,7 +19,7 @@ from statistics import median
 
 from kbench.document import Document, Value
 from kbench.fetch import origin_folder
-from kbench.kboot import PROFILE, clean_env, kboot, node_env, tool, version_of, write_profile
+from kbench.kboot import PROFILE, clean_env, kboot, node_env, tool, version_of, why_left_out, write_profile
 from kbench.machine import busy_s, fill_page_cache, wait_quiet
 from kbench.origin import COMMIT, REPO, Origin, Place, make_checkpoint, serve
 
@@ -75,7 +75,7 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
             place = Place(cluster.address(0), cluster.inside(0))
             with serve(data, work, files, log_requests=True, place=place) as origin:
                 cluster.limit(0, asked.mbit)
-                methods, left_out = _methods()
+                methods, left_out = _methods(asked.without)
                 runs = _rounds(asked, work, Field(cluster, origin, work / "out", asked.nodes), methods)
     finally:
         if asked.origin is None:
@@ -83,13 +83,13 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
     return _document(asked, origin, runs, left_out)
 
 
-def _methods() -> tuple[dict[str, Method], dict[str, str]]:
+def _methods(without: Sequence[str]) -> tuple[dict[str, Method], dict[str, str]]:
     methods: dict[str, Method] = {"one": _one, "fleet": _fleet}
     left_out = {}
     needs = {"hf": ("hf",), "chain": ("hf", "rsync", "sha256sum", "xargs")}
     for name, method in {"hf": _hf, "chain": _chain}.items():
-        if missing := [t for t in needs[name] if tool(t) is None]:
-            left_out[RATIOS[name]] = f"{', '.join(missing)} not installed"
+        if why := why_left_out(name, needs[name], without):
+            left_out[RATIOS[name]] = why
         else:
             methods[name] = method
     return methods, left_out

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROFILE = "bench"
@@ -29,6 +29,14 @@ def kboot() -> str:
     if found is None:
         raise RuntimeError("kboot is not installed in this environment (pip install -e .)")
     return found
+
+
+def why_left_out(method: str, needs: Sequence[str], without: Sequence[str]) -> str:
+    """Return why a method is not measured; empty where it is."""
+    if method in without:
+        return "not asked for"
+    missing = [name for name in needs if tool(name) is None]
+    return f"{', '.join(missing)} not installed" if missing else ""
 
 
 def clean_env(**more: str) -> dict[str, str]:

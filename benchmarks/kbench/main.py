@@ -67,9 +67,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--files", type=_positive, default=20_000, help="cache: number of files (default 20000)")
     parser.add_argument("--tree-mib", type=_positive, default=2048, help="cache: MiB of all of them (default 2048)")
     parser.add_argument("--most-nodes", type=_positive, default=1024, help="fleet_sim: largest fleet (default 1024)")
+    parser.add_argument(
+        "--without", type=_names, default=(), help="fetch, fleet, verify: methods to leave out, such as hf,chain"
+    )
     parser.add_argument("--quiet-s", type=float, default=30.0, help="longest wait for an idle machine before each run")
     parser.add_argument("--no-fill", action="store_true", help="fetch, verify: do not fill the page cache first")
     return parser
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
 
 
 def _positive(text: str) -> int:

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from kbench.document import Document, Value
-from kbench.kboot import PROFILE, clean_env, kboot, node_env, tool, version_of, write_profile
+from kbench.kboot import PROFILE, clean_env, kboot, node_env, tool, version_of, why_left_out, write_profile
 from kbench.machine import fill_page_cache, measure, wait_quiet
 from kbench.origin import COMMIT, REPO, Origin, make_checkpoint, serve
 
@@ -67,12 +67,13 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
     files = make_checkpoint(work / "origin", asked.shards, asked.mib << 20)
     with serve(work / "origin", work, files, log_requests=False) as origin:
         node = _fetched(work / "node", origin)
-        hf = None if tool("hf") is None else (tool("hf") or "hf")
+        why_no_hf = why_left_out("hf", ("hf",), asked.without)
+        hf = None if why_no_hf else tool("hf")
         rounds = [_round(asked, node, origin, hf, work / "junk") for _ in range(asked.rounds)]
         peak_rss_mib = _verify(node, track_rss=True).peak_rss_mib
     shutil.rmtree(work / "origin", ignore_errors=True)
     shutil.rmtree(work / "node", ignore_errors=True)
-    return _document(node, rounds, hf, {"peak_rss_mib": peak_rss_mib, **_ledger(work / "ledger")})
+    return _document(node, rounds, (hf, why_no_hf), {"peak_rss_mib": peak_rss_mib, **_ledger(work / "ledger")})
 
 
 def _fetched(folder: Path, origin: Origin) -> Node:
@@ -254,7 +255,10 @@ def _cold_limit_gb_s(found: dict[str, float], gb: float) -> float:
     return min(gb / found["disk_s"], cpus / cpu_s_per_gb)
 
 
-def _document(node: Node, rounds: Sequence[dict[str, float]], hf: str | None, once: dict[str, Value]) -> Document:
+def _document(
+    node: Node, rounds: Sequence[dict[str, float]], compared: tuple[str | None, str], once: dict[str, Value]
+) -> Document:
+    hf, why_no_hf = compared
     gb = node.size_bytes / 1e9
 
     def typical(of: Callable[[dict[str, float]], float]) -> float:
@@ -273,7 +277,7 @@ def _document(node: Node, rounds: Sequence[dict[str, float]], hf: str | None, on
     if hf:
         ratios["vs_hf_cache_verify"] = typical(lambda r: r["hf_wall_s"] / r["warm_wall_s"])
     else:
-        left_out["vs_hf_cache_verify"] = "hf not installed"
+        left_out["vs_hf_cache_verify"] = why_no_hf
     by_openssl = tool("openssl") is not None
     figures: dict[str, Value] = {
         "shards": len(node.blobs),

@@ -54,17 +54,18 @@ def test_fetch_compares_kboot_with_every_tool_there_is(tmp_path: Path) -> None:
 
 @NEEDS_NGINX
 def test_a_tool_that_is_missing_is_named(tmp_path: Path) -> None:
-    """Without curl and aria2c their ratios are left out, and the others are measured."""
+    """Without curl and aria2c their ratios are left out, as is the method that nobody asked for; each with its reason."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sha256sum", "xargs", "sh", "nginx"):
         found = NGINX if name == "nginx" else shutil.which(name)
         (tools / name).symlink_to(str(found))
-    document = run("fetch", "--shards", "2", "--mib", "1", path=str(tools))
+    document = run("fetch", "--shards", "2", "--mib", "1", "--without", "hf", path=str(tools))
 
     assert "curl not installed" == document["left_out"]["vs_curl_then_sha256sum"]
     assert "openssl not installed" == document["left_out"]["tls_fraction_of_limit"]
-    assert "vs_hf_download_then_verify" in document["ratios"]
+    assert "not asked for" == document["left_out"]["vs_hf_download_then_verify"]
+    assert ["fraction_of_limit"] == list(document["ratios"])
 
 
 @NEEDS_NGINX
