@@ -54,7 +54,7 @@ def test_fetch_compares_kboot_with_every_tool_there_is(tmp_path: Path) -> None:
 
 @NEEDS_NGINX
 def test_a_tool_that_is_missing_is_named(tmp_path: Path) -> None:
-    """Without curl and aria2c their ratios are left out, as is the method that nobody asked for; each with its reason."""
+    """Without curl and aria2c their ratios are left out, as is what nobody asked for, each with its reason."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("sha256sum", "xargs", "sh", "nginx"):
