@@ -67,7 +67,10 @@ def test_older_boots_can_be_chosen_and_listed(booted: Kboot) -> None:
     assert booted("timeline", "--boot", "3", "--json").doc["comparison"] is None
     assert 3 == len(booted("timeline", "--list").out.splitlines())
     assert 3 == len(booted("timeline", "--list", "--json").doc["boots"])
-    assert 2 == booted("timeline", "--boot", "4").status
+    assert T0 - 2e5 == booted("timeline", "--boot", "2026-11-27", "--json").doc["start_unix_s"]
+    for asked in ("4", "0", "x"):
+        ran = booted("timeline", "--boot", asked)
+        assert (2, True) == (ran.status, f"no boot on record fits '{asked}'" in ran.err)
 
 
 def test_a_failed_boot_can_be_looked_at(kboot: Kboot) -> None:

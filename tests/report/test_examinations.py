@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from report_samples import T0, demo_boot
 
 from kboot.checks.types import Finding, Status
 from kboot.errors import UsageError
 from kboot.host.paths import Paths
 from kboot.report.examinations import KEPT, Examination, Since, compare, find_examination, keep_examination
+from kboot.report.saved import save_report
 
 NOW = "99999999-aaaa-bbbb-cccc-000000000000"
 
@@ -55,13 +58,25 @@ def test_a_file_that_json_was_printed_to_is_a_run(paths: Paths, tmp_path: Path) 
     assert {"gpu.count": ("fail", "7 of 8")} == find_examination(paths, str(file), NOW).found
 
 
-@pytest.mark.parametrize("asked", ["-4", "-0", "0000", "feedbeef", "../etc", ""])
-def test_a_run_that_is_not_there_is_a_usage_error(paths: Paths, asked: str) -> None:
+@pytest.mark.parametrize("asked", ["-4", "-0", "0", "1", "0000", "feedbeef", ""])
+def test_a_boot_without_a_run_is_a_usage_error(paths: Paths, asked: str) -> None:
     """With the boots of which there is one; a beginning that several have means none."""
-    with pytest.raises(UsageError, match="no run of doctor is kept") as caught:
+    with pytest.raises(UsageError, match="with a run of doctor on record fit") as caught:
         find_examination(paths, asked, NOW)
-    assert caught.value.hint is not None
-    assert "00000003" in caught.value.hint
+    assert 3 == len(caught.value.where)
+    assert "boot 00000003" in caught.value.where[0]
+
+
+def test_a_run_is_found_by_the_number_of_its_boot(paths: Paths) -> None:
+    """Doctor numbers boots as the list does: several of one kernel's life share its run, and one has none."""
+    save_report(replace(demo_boot(at=T0), boot_id=boot(1)), paths)
+    save_report(replace(demo_boot(at=T0 + 10), boot_id=boot(1)), paths)
+    save_report(replace(demo_boot(at=T0 + 20), boot_id=boot(9)), paths)
+
+    assert boot(1) == find_examination(paths, "2", NOW).boot_id
+    assert boot(1) == find_examination(paths, "3", NOW).boot_id
+    with pytest.raises(UsageError, match="no boot with a run of doctor on record fits '1'"):
+        find_examination(paths, "1", NOW)
 
 
 def test_a_torn_or_foreign_file_is_no_run(paths: Paths, tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from cache_samples import PLAIN, T0, later
 
-from kboot.errors import UsageError
 from kboot.host.paths import Paths
-from kboot.report.saved_caches import KEPT, choose_manifest, load_manifest, load_manifests, save_manifest
+from kboot.report.saved_caches import KEPT, load_manifest, load_manifests, save_manifest
 
 
 @pytest.fixture
@@ -46,17 +45,3 @@ def test_what_is_damaged_is_left_out(paths: Paths) -> None:
     (paths.history / "caches/20990101T000000.000000-kimi.json").write_text("{")
 
     assert (PLAIN,) == load_manifests(paths)
-
-
-@pytest.mark.parametrize(
-    ("asked", "number"), [("0", 0), ("1", 1), ("8a11", 0), ("7f3", 1), ("20261130T", None), ("9", None)]
-)
-def test_a_boot_is_chosen_by_number_id_or_time(asked: str, number: int | None) -> None:
-    """0 is the last; the beginning of an id is enough; what fits none or several is an error that lists them."""
-    found = (later(), PLAIN)
-    if number is not None:
-        assert found[number] == choose_manifest(found, asked)
-    else:
-        with pytest.raises(UsageError) as caught:
-            choose_manifest(found, asked)
-        assert 2 == len(caught.value.where)

@@ -76,8 +76,8 @@ class _Options:
     "--since",
     metavar="BOOT",
     default="",
-    help="Show only what is new since doctor last ran at that boot: -1 is the boot before this one; or the beginning "
-    "of a boot id, or a file that --json printed.",
+    help="Show only what is new since doctor last ran at that boot: -1 is the machine's boot before this one; or a "
+    "number in `kboot timeline --list`, the start of a time there or of a boot id; or a file that --json printed.",
 )
 @click.option("--fix", is_flag=True, help="Then change what is safe and can be undone: shown first, and asked.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")

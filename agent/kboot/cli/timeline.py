@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kboot.cli.options import Command, Common, Node, common_options, open_node, painter
-from kboot.errors import ExitStatus, FactMissing, UsageError
+from kboot.errors import ExitStatus, FactMissing
 
 if TYPE_CHECKING:
     from kboot.report.price import HourPrice
@@ -24,12 +24,12 @@ _COMPARED = 20
     cls=Command,
     examples=(
         ("kboot timeline", "the last boot, in text"),
-        ("kboot timeline --list", "what is on record; --boot N shows one of them"),
+        ("kboot timeline --list", "what is on record; --boot 2 shows the second"),
         ("kboot timeline --format html -o boot.html", "a page to open and to send on"),
     ),
     statuses=(
         (ExitStatus.DONE, "shown"),
-        (ExitStatus.USAGE, "there are not that many boots"),
+        (ExitStatus.USAGE, "there is no such boot"),
         (ExitStatus.PROFILE, "the configuration file is not valid"),
         (ExitStatus.FACT_MISSING, "no boot is on record"),
         (ExitStatus.ACTION_FAILED, "the file cannot be written"),
@@ -37,7 +37,10 @@ _COMPARED = 20
 )
 @click.option("--format", "kind", type=click.Choice(_FORMATS), default="text", help="trace: for Perfetto.")
 @click.option(
-    "--boot", "number", type=click.IntRange(1), metavar="N", help="Number N of --list; without it, the newest boot."
+    "--boot",
+    "asked",
+    metavar="A",
+    help="Number in --list, or start of a time there or of a boot id; without it, the newest boot.",
 )
 @click.option(
     "--list",
@@ -54,7 +57,7 @@ _COMPARED = 20
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
 @common_options
 def command(
-    common: Common, kind: str, number: int | None, listing: bool, usd_per_hour: float | None, output: Path | None
+    common: Common, kind: str, asked: str | None, listing: bool, usd_per_hour: float | None, output: Path | None
 ) -> None:
     """Show where the time of a boot went, what it waited for, and how it compares with earlier ones."""
     node = open_node(common)
@@ -62,14 +65,7 @@ def command(
     if listing:
         click.echo(_listing(common, reports))
         return
-    if number is None:
-        number = next((n for n, report in enumerate(reports, 1) if report.what == "boot"), 1)
-    if number > len(reports):
-        raise UsageError(
-            "no-such-boot",
-            f"boot {number} was asked for, {len(reports)} are on record",
-            hint="`kboot timeline --list` numbers them",
-        )
+    number = _number(reports, asked)
     from kboot.report.timeline import make_timeline
 
     report = reports[number - 1]
@@ -97,6 +93,15 @@ def _reports(node: Node) -> tuple[BootReport, ...]:
             hint="`kboot boot` makes one; `kboot status` shows one that runs",
         )
     return reports
+
+
+def _number(reports: tuple[BootReport, ...], asked: str | None) -> int:
+    """Return the place in the list of what is asked for; without that, of the newest whole boot."""
+    if asked is None:
+        return next((n for n, report in enumerate(reports, 1) if report.what == "boot"), 1)
+    from kboot.report.named_boot import choose_boot, name_boots
+
+    return choose_boot(name_boots(reports), asked).number or 1
 
 
 def _listing(common: Common, reports: tuple[BootReport, ...]) -> str:

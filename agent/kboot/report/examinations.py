@@ -14,11 +14,14 @@ from kboot.host.files import atomic_write, file_names, make_dirs, read_small, re
 from kboot.host.paths import Paths
 from kboot.jsontext import parse_json
 from kboot.report.document import dumps
+from kboot.report.named_boot import NamedBoot, choose_boot, name_boots
+from kboot.report.saved import KEPT_BOOTS, load_reports
 
 KEPT = 30
 _LIMIT_BYTES = 8 << 20
 _BAD: Mapping[Status, int] = {"ok": 0, "skip": 0, "warn": 1, "unknown": 1, "fail": 2}
 _MEASURED = re.compile(r"\d[\d.,]* ?(?:%|(?:s|ms|min|h|d|[kMGTP]?i?B|°C|W)\b)")
+_NAME = re.compile(r"\d+\.\d{3}_[0-9a-f-]{8,40}\.json")
 _BOOT_ID = re.compile(r"[0-9a-f-]{8,40}")
 
 
@@ -64,32 +67,38 @@ def keep_examination(paths: Paths, boot_id: str, document: Mapping[str, Any]) ->
 
 
 def find_examination(paths: Paths, asked: str, boot_id: str) -> Examination:
-    """Return the run that is meant: "-1" the last one of an earlier boot, "-2" the one before; else the beginning of a
-    boot id, or a file that `kboot doctor --json` printed.
+    """Return the run that is meant: "-1" the last one of an earlier boot of this machine, "-2" the one before; a boot
+    named as everywhere, or a file that `kboot doctor --json` printed. boot_id: of this boot.
 
     Raises:
         UsageError: there is none.
     """
+    if "/" in asked or asked.endswith(".json"):
+        found = _load(Path(asked))
+        if found is None:
+            raise UsageError("no-such-examination", f"{asked} is not a document that `kboot doctor --json` printed")
+        return found
     folder = _folder(paths)
-    names = _names(folder)
+    names = {_boot_of(name): name for name in reversed(_names(folder))}  # oldest first: the newest of a boot stays
     if re.fullmatch(r"-\d{1,3}", asked):
-        earlier = [name for name in names if _boot_of(name) != boot_id]
+        earlier = [boot for boot in reversed(names) if boot != boot_id]
         place = int(asked[1:])
-        chosen = folder / earlier[place - 1] if 0 < place <= len(earlier) else None
-    elif "/" in asked or asked.endswith(".json"):
-        chosen = Path(asked)
-    else:
-        fits = [name for name in names if len(asked) >= 4 and _boot_of(name).startswith(asked)]
-        chosen = folder / fits[0] if len(fits) == 1 else None
-    found = _load(chosen) if chosen is not None else None
+        asked = earlier[place - 1] if 0 < place <= len(earlier) else asked
+    boot = choose_boot(_examined(paths, names), asked, "with a run of doctor")
+    found = _load(folder / names[boot.boot_id])
     if found is None:
-        known = ", ".join(_boot_of(name)[:8] for name in names[:5])
-        raise UsageError(
-            "no-such-examination",
-            f"no run of doctor is kept for {asked!r}",
-            hint=f"boots with one: {known}" if known else "`kboot doctor` keeps one for each boot of this machine",
-        )
+        raise UsageError("no-such-examination", f"the run of doctor at boot {boot.boot_id[:8]} cannot be read")
     return found
+
+
+def _examined(paths: Paths, names: Mapping[str, str]) -> tuple[NamedBoot, ...]:
+    """Return the boots at which doctor ran: those of the list, and those of which nothing else is on record."""
+    listed = [b for b in name_boots(load_reports(paths, KEPT_BOOTS)) if b.boot_id in names]
+    known = {b.boot_id for b in listed}
+    alone = (
+        NamedBoot(None, boot, float(names[boot].partition("_")[0]), "doctor") for boot in names if boot not in known
+    )
+    return tuple(sorted((*listed, *alone), key=lambda b: -b.started_unix_s))
 
 
 def compare(then: Examination, now: Mapping[str, Finding]) -> Since:
@@ -136,7 +145,7 @@ def _names(folder: Path) -> list[str]:
         names: Iterable[str] = file_names(folder)
     except KbootError:  # not this user's to read
         return []
-    return [name for name in sorted(names, reverse=True) if name.endswith(".json")]
+    return [name for name in sorted(names, reverse=True) if _NAME.fullmatch(name)]
 
 
 def _boot_of(name: str) -> str:

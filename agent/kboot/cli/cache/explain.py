@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     short_help="Say why a cache missed.",
     examples=(
         ("kboot cache explain", "the last boot, compared with the one before"),
-        ("kboot cache explain --boot 0 --against 3", "with the boot three before it"),
+        ("kboot cache explain --against 4", "with number 4 of `kboot timeline --list`"),
     ),
     statuses=(
         (ExitStatus.DONE, "explained, also when nothing missed"),
@@ -29,10 +29,15 @@ if TYPE_CHECKING:
         (ExitStatus.FACT_MISSING, "fewer than two boots are on record"),
     ),
 )
-@click.option("--boot", "boot_", default="0", metavar="A", help="Back from the last, 0; or start of a time or boot id.")
+@click.option(
+    "--boot",
+    "boot_",
+    metavar="A",
+    help="Number in `kboot timeline --list`, or start of a time there or of a boot id; without it, the newest boot.",
+)
 @click.option("--against", metavar="B", help="Compare with this one; without it the one before A.")
 @common_options
-def explain_command(common: Common, boot_: str, against: str | None) -> None:
+def explain_command(common: Common, boot_: str | None, against: str | None) -> None:
     """Name the factor that changed, what it invalidated, what that cost, and whether it could be avoided."""
     from kboot.report.cache_explain import explain
     from kboot.report.text_cache import explanation_document, explanation_text
@@ -46,13 +51,13 @@ def explain_command(common: Common, boot_: str, against: str | None) -> None:
     )
 
 
-def _pair(paths: Paths, boot: str, against: str | None) -> tuple[CacheManifest, CacheManifest]:
+def _pair(paths: Paths, boot: str | None, against: str | None) -> tuple[CacheManifest, CacheManifest]:
     """Return the boot and the one it is compared with.
 
     Raises:
         FactMissing: there is none to compare with. UsageError: what was asked for fits no boot.
     """
-    from kboot.report.saved_caches import choose_manifest, load_manifests
+    from kboot.report.saved_caches import load_manifests
 
     manifests = load_manifests(paths)
     if not manifests:
@@ -62,9 +67,9 @@ def _pair(paths: Paths, boot: str, against: str | None) -> tuple[CacheManifest, 
             where=(str(paths.history),),
             hint="run `kboot boot`",
         )
-    chosen = choose_manifest(manifests, boot)
+    chosen = manifests[0] if boot is None else _choose(paths, manifests, boot)
     if against is not None:
-        return chosen, choose_manifest(manifests, against)
+        return chosen, _choose(paths, manifests, against)
     before = [m for m in manifests if m.profile == chosen.profile and m.started_unix_s < chosen.started_unix_s]
     # One whose engine answered has measured something; a boot that stopped before has not.
     other = next((m for m in before if m.state == "ready"), before[0] if before else None)
@@ -75,3 +80,11 @@ def _pair(paths: Paths, boot: str, against: str | None) -> tuple[CacheManifest, 
             hint="boot again, or name another boot with --against",
         )
     return chosen, other
+
+
+def _choose(paths: Paths, manifests: tuple[CacheManifest, ...], asked: str) -> CacheManifest:
+    from kboot.report.named_boot import choose_boot, with_manifests
+    from kboot.report.saved import KEPT_BOOTS, load_reports
+
+    known = with_manifests(load_reports(paths, KEPT_BOOTS), manifests)
+    return known[choose_boot(tuple(known), asked, "with kernel caches")]
