@@ -185,7 +185,7 @@ def test_reserved_huge_pages_are_shown(tmp_path: Path) -> None:
     )
     found = findings(record(tmp_path, {"proc/meminfo": meminfo}))
 
-    assert ("warn", "11.7 GiB of 15.3 GiB reserved as huge pages, 2 GiB available") == found["mem.hugepages"]
+    assert ("warn", "11.7 GiB of 15.3 GiB reserved as huge pages, 2.04 GiB available") == found["mem.hugepages"]
 
 
 def test_limits_are_those_of_this_process(tmp_path: Path) -> None:

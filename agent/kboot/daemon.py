@@ -34,9 +34,9 @@ from kboot.host.types import Host
 from kboot.job import BootOptions
 from kboot.profile.types import NodeConfig, Profile
 from kboot.proof import Proof
+from kboot.quantities import show_seconds
 from kboot.report.progress import PhaseView, Tracker, summarize
 from kboot.report.types import BootReport
-from kboot.report.units import show_seconds
 from kboot.report.verdict import is_transient, judge
 
 Prepare = Callable[[Emit, threading.Event], BootReport]

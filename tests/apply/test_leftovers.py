@@ -74,7 +74,7 @@ def test_orphans_that_hold_a_gpu_are_refused_by_name(root: Path) -> None:
     said = f"{caught.value.message} {caught.value.where}"
     assert ("engine-left-over", "end it, then start again: `kill 2201 2202`") == (caught.value.code, caught.value.hint)
     assert "pid 2201 (VLLM::EngineCor): its parent has ended" in said
-    assert "pid 2202 (VLLM::Worker_TP0): its parent has ended, holds 70.0 GiB of GPU 0" in said
+    assert "pid 2202 (VLLM::Worker_TP0): its parent has ended, holds 70 GiB of GPU 0" in said
 
 
 def test_another_engine_that_serves_is_left_alone(root: Path) -> None:

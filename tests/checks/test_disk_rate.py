@@ -14,12 +14,12 @@ DISK = ReadSample(17 * 10**8, 1.0, 8)
 
 
 def test_the_load_time_is_predicted_from_the_rate() -> None:
-    """768 GB at 1.7 GB/s are 7.5 minutes where two are the target."""
+    """768 GB at 1.70 GB/s are 7.5 minutes where two are the target."""
     finding = disk_rate.run(node(measured={"disk": DISK}), PROFILE, CHECKPOINT)
 
     assert "warn" == finding.status
-    assert "the disks read at 1.7 GB/s (8 streams): 768 GB take 8 min, the target is 2 min" == finding.seen
-    assert "6.4 GB/s" == finding.wanted
+    assert "the disks read at 1.70 GB/s (8 streams): 768 GB take 8 min, the target is 2 min" == finding.seen
+    assert "6.40 GB/s" == finding.wanted
 
 
 def test_a_load_that_outlasts_the_engines_deadline_fails() -> None:
@@ -35,7 +35,7 @@ def test_mapped_loading_at_28_mib_a_second_is_recognised() -> None:
     finding = disk_rate.run(node(measured=slow), PROFILE, CHECKPOINT)
 
     assert "warn" == finding.status
-    assert "mapped pages come at 29.4 MB/s, large reads at 10 GB/s: mapped loading takes 7 h" == finding.seen
+    assert "mapped pages come at 29.4 MB/s, large reads at 10.0 GB/s: mapped loading takes 7 h" == finding.seen
 
 
 def test_a_rate_that_was_not_measured_is_unknown() -> None:

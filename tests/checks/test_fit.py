@@ -79,7 +79,7 @@ def test_a_gpu_without_memory_of_its_own_has_the_hosts() -> None:
     memory = {"total_bytes": 127600748 << 10, "available_bytes": 118566368 << 10}
 
     shared = node(gpu={"gpus": (replace(silent[0], unified=True),)}, memory=memory)
-    assert "113.1 GiB free on GPU 0" in fit_vram.run(shared, profile, None).seen
+    assert "113 GiB free on GPU 0" in fit_vram.run(shared, profile, None).seen
     assert "unknown" == fit_vram.run(node(gpu={"gpus": silent}, memory=memory), profile, None).status
 
 
@@ -101,7 +101,7 @@ def test_reserved_huge_pages_are_shown_beside_what_is_available() -> None:
     finding = fit_ram.run(node(memory=memory), PROFILE, CHECKPOINT)
 
     assert "fail" == finding.status
-    assert "2 GiB of 15.3 GiB available; 11.7 GiB are reserved as huge pages and not counted" in finding.seen
+    assert "2.04 GiB of 15.3 GiB available; 11.7 GiB are reserved as huge pages and not counted" in finding.seen
     assert "vm.nr_hugepages=0" in finding.hint
 
 
@@ -126,7 +126,7 @@ def test_only_missing_bytes_need_space() -> None:
     finding = fit_disk.run(full, PROFILE, files("absent"))
 
     assert "ok" == fit_disk.run(full, PROFILE, CHECKPOINT).status
-    assert ("fail", "2 GB free on /; 24 GB still to fetch") == (finding.status, finding.seen)
+    assert ("fail", "2.00 GB free on /; 24.0 GB still to fetch") == (finding.status, finding.seen)
 
 
 def test_without_a_listing_the_published_size_is_a_warning() -> None:
@@ -134,7 +134,7 @@ def test_without_a_listing_the_published_size_is_a_warning() -> None:
     profile = replace(PROFILE, model=ModelAsk(size_bytes=5 << 40))
     finding = fit_disk.run(NODE, profile, None)
 
-    assert ("warn", True) == (finding.status, "org/model is published as 5.5 TB" in finding.seen)
+    assert ("warn", True) == (finding.status, "org/model is published as 5.50 TB" in finding.seen)
 
 
 def test_no_inodes_left_is_a_failure() -> None:

@@ -57,7 +57,7 @@ def test_a_family_that_leads_nowhere_is_a_warning() -> None:
 
     assert ("warn", "hub https://h has addresses of IPv6 that do not answer") == (finding.status, finding.seen)
     assert (
-        "hub https://h: 1 MB in 0.31 s over IPv4 and IPv6"
+        "hub https://h: 1.05 MB in 0.31 s over IPv4 and IPv6"
         == net_source_reach.run(node(asked={"sources": (HUB,)}), PROFILE, None).seen
     )
 
@@ -163,7 +163,7 @@ def test_an_all_reduce_is_judged_by_class_and_only_over_nvlink() -> None:
     assert "432 GB/s" == nvlink_allreduce.run(node(asked={"allreduce": slow}), None, None).wanted
     assert "ok" == nvlink_allreduce.run(node(asked={"allreduce": slow}, health=pcie), None, None).status
     wrong = nvlink_allreduce.run(node(asked={"allreduce": replace(slow, wrong=3)}), None, None)
-    assert ("fail", "3 wrong values in an all-reduce of 2.1 GB") == (wrong.status, wrong.seen)
+    assert ("fail", "3 wrong values in an all-reduce of 2.15 GB") == (wrong.status, wrong.seen)
 
 
 @pytest.mark.parametrize(

@@ -130,13 +130,13 @@ def test_a_shard_that_lost_a_bit_fails() -> None:
     wrong = RotSample(96, 96 << 24, ("model-00007-of-00096.safetensors",))
 
     assert "fail" == ckpt_bitrot.run(node(measured={"rot": wrong}), PROFILE, CHECKPOINT).status
-    assert "96 shards sampled from the disk, 1.6 GB, all as proven" == ckpt_bitrot.run(NODE, PROFILE, CHECKPOINT).seen
+    assert "96 shards sampled from the disk, 1.61 GB, all as proven" == ckpt_bitrot.run(NODE, PROFILE, CHECKPOINT).seen
     assert "skip" == ckpt_bitrot.run(node(measured={"rot": None}), PROFILE, CHECKPOINT).status
 
 
 def test_hashing_is_put_against_this_boot() -> None:
-    """768 GB at 40 GB/s beside what the disks give; it is a finding only where every boot waits for it."""
-    seen = "SHA-256 at 40 GB/s (32 threads): 768 GB take 19 s, reading them 77 s"
+    """768 GB at 40.0 GB/s beside what the disks give; it is a finding only where every boot waits for it."""
+    seen = "SHA-256 at 40.0 GB/s (32 threads): 768 GB take 19 s, reading them 77 s"
     slow = node(measured={"disk": replace(NODE.measured.disk, seconds=20.0)})  # type: ignore[type-var]
     full = replace(PROFILE, verify=VerifyAsk(mode="full"))
 

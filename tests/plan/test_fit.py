@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kboot.errors import ExitStatus, UsageError
 from kboot.host.paths import Paths
-from kboot.plan.fit import FitAsk, FitReport, FitRow, does_not_fit, fit, gb, weight_bytes
+from kboot.plan.fit import FitAsk, FitReport, FitRow, does_not_fit, fit, weight_bytes
 from kboot.plan.memory.reserve import RESERVE_BYTES, RESERVES
 from kboot.profile.load import load_node_classes, load_profile
 from kboot.profile.types import LayoutAsk
@@ -157,9 +157,3 @@ def test_the_sum_never_gives_memory_away(weights: int, gpus: int, nodes: int, me
 def test_weight_files_are_counted_once(files: list[tuple[str, int]], expected: int | None) -> None:
     """Safetensors where there are any, other formats otherwise, never both."""
     assert expected == weight_bytes(files)
-
-
-def test_sizes_are_decimal_gigabytes() -> None:
-    """As GPU memory and checkpoints are sold."""
-    assert ["1,561 GB", "25 GB", "4.3 GB", "0.6 GB"] == [gb(n * 10**6) for n in (1_561_000, 25_000, 4_300, 645)]
-    assert ["28.5 MB", "28 MB", "0 GB"] == [gb(n) for n in (28_510_000, 28_000_000, 0)]

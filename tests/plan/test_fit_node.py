@@ -136,8 +136,8 @@ def test_missing_gpus_do_not_fit() -> None:
     ("missing", "mounts", "fits", "text"),
     [
         (0, (), True, "nothing is missing on disk"),
-        (100 * 10**9, mount(99 * 10**9), False, "100 GB still to fetch, 99 GB free on /var"),
-        (57 * 10**6, mount(52_400_000), False, "57 MB still to fetch, 52.4 MB free on /var"),
+        (100 * 10**9, mount(99 * 10**9), False, "100 GB still to fetch, 99.0 GB free on /var"),
+        (57 * 10**6, mount(52_400_000), False, "57.0 MB still to fetch, 52.4 MB free on /var"),
         (100 * 10**9, mount(100 * 10**9), True, "100 GB still to fetch, 100 GB free on /var"),
         (100 * 10**9, mount(None), None, "free disk space of the state folder could not be read"),
         (100 * 10**9, (), None, "free disk space of the state folder could not be read"),

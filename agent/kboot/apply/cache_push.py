@@ -17,7 +17,7 @@ from kboot.host.clock import monotonic_s
 from kboot.host.files import remove
 from kboot.host.paths import Paths
 from kboot.profile.types import Profile
-from kboot.report.units import show_bytes
+from kboot.quantities import show_bytes
 from kboot.sources.s3_object import put_object
 
 _MARGIN_S = 2.0

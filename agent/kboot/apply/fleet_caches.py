@@ -26,7 +26,7 @@ from kboot.host.files import file_names, make_dirs, remove
 from kboot.host.priority import be_idle
 from kboot.host.stream import OutFile, open_to_read
 from kboot.plan.cache import misfits
-from kboot.report.units import show_bytes
+from kboot.quantities import show_bytes
 from kboot.sources.peers import PREFIX, Peer
 from kboot.store.cache_files import COMPLETE
 

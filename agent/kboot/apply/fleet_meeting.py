@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 
 from kboot.apply.fleet_state import Decision, FleetState, NodeState, Stage
 from kboot.checks.agreement import differences, odd_nodes, sentence
-from kboot.checks.words import disk_size, some
+from kboot.checks.words import some
 from kboot.errors import ActionFailed, KbootError, NotReady
 from kboot.events import Emit, Notice, PhaseStarted
 from kboot.facts.fleet_types import FleetNode
 from kboot.host.clock import monotonic_s
+from kboot.quantities import show_bytes
 
 Ask = Callable[[FleetNode], NodeState]
 """What a node tells of itself; raises KbootError. Called from several threads."""
@@ -246,7 +247,7 @@ class Meeting:
     def _words(self, name: str, seen: Seen) -> str:
         state = seen[name]
         if isinstance(state, NodeState):
-            done = f", {disk_size(state.have_bytes)} of {disk_size(state.total_bytes)}" if state.total_bytes else ""
+            done = f", {show_bytes(state.have_bytes)} of {show_bytes(state.total_bytes)}" if state.total_bytes else ""
             why = f": {state.why}" if state.why else ""
             doing = f", {state.phase}" if state.stage == "preparing" and state.phase else ""
             return f"{name} ({state.stage}{doing}{done}{why})"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kboot.errors import ActionFailed
 from kboot.host.clock import monotonic_s, sleep_s
+from kboot.quantities import show_memory
 
 if TYPE_CHECKING:
     from kboot.handoff import HandoffRecord
@@ -100,7 +101,7 @@ def left_over(left: Sequence[Leftover], holds: Mapping[int, Mapping[int, int]]) 
 
 
 def _words(left: Leftover, holds: Mapping[int, int]) -> str:
-    memory = "".join(f", holds {size_bytes / 2**30:.1f} GiB of GPU {gpu}" for gpu, size_bytes in sorted(holds.items()))
+    memory = "".join(f", holds {show_memory(size_bytes)} of GPU {gpu}" for gpu, size_bytes in sorted(holds.items()))
     why = "its parent has ended" if left.orphan else "it runs already"
     return f"pid {left.pid} ({left.title}): {why}{memory}"
 

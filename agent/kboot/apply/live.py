@@ -18,8 +18,8 @@ from kboot.host.inbox import ask as ask_daemon
 from kboot.host.paths import Paths
 from kboot.host.processes import run
 from kboot.host.types import Host
+from kboot.quantities import show_seconds
 from kboot.report.saved import is_alive, read_progress
-from kboot.report.units import show_seconds
 
 _START_S = 60.0
 _STOP_S = 120.0

@@ -10,13 +10,13 @@ from pathlib import Path
 from kboot.apply.bytecode import CLOSURE
 from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.apply.warm import STOPPED, THREADS
-from kboot.checks.words import disk_size
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs
 from kboot.host.pagecache import Reading, new_buffer, resident_bytes
 from kboot.host.processes import run
 from kboot.plan.types import PhaseName, WarmEngine
+from kboot.quantities import show_bytes
 from kboot.report.types import Outcome
 
 TIMEOUT_S = 60.0
@@ -67,7 +67,7 @@ def _warm(action: WarmEngine, environ: Mapping[str, str], emit: Emit, stop: thre
         marker = Path(action.marker)
         make_dirs(marker.parent)
         atomic_write(marker, f"{unix_s():.3f}\n".encode())
-    said = f"{len(paths)} files, {disk_size(reading.read_bytes)} of them read"
+    said = f"{len(paths)} files, {show_bytes(reading.read_bytes)} of them read"
     return Effect("done" if reading.read_bytes else "unchanged", after=said, size_bytes=reading.read_bytes)
 
 

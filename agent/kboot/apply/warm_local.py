@@ -13,7 +13,7 @@ from kboot.plan.local_ranges import Ranges, Share, ranges_of, saved_bytes, share
 from kboot.plan.memory.model import Model
 from kboot.plan.memory.tensors import HeaderNotValid
 from kboot.profile.types import LayoutAsk
-from kboot.report.units import show_bytes
+from kboot.quantities import show_bytes
 from kboot.sources.headers import local_headers
 from kboot.store.store import Store
 

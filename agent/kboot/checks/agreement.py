@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kboot.checks.words import mem_size, some
+from kboot.checks.words import some
 from kboot.facts.fleet_types import NodeStatement
+from kboot.quantities import show_memory
 
 TOLERATED = frozenset({"kboot"})
 """What may differ while an engine starts: only the agents' own version."""
@@ -81,9 +82,9 @@ def _memory(statements: Sequence[NodeStatement]) -> Difference | None:
         return None
     middle = int(median(free.values())) if len(free) > 2 else max(free.values())
     least = middle - max(_MEMORY_BYTES, int(middle * _MEMORY_PART))
-    odd = {name: mem_size(size) for name, size in free.items() if size < least}
+    odd = {name: show_memory(size) for name, size in free.items() if size < least}
     if not odd:
         return None
     if len(free) == 2:
-        return Difference("free GPU memory", "", {name: mem_size(size) for name, size in free.items()})
-    return Difference("free GPU memory", mem_size(middle), odd)
+        return Difference("free GPU memory", "", {name: show_memory(size) for name, size in free.items()})
+    return Difference("free GPU memory", show_memory(middle), odd)

@@ -6,9 +6,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.ckpt_complete import asked
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import count, disk_size, some
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -29,7 +30,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             why="an engine that loads them answers wrongly, and nothing says so",
             hint=f"`kboot verify{asked(profile)} --mode full --repair`, then look at disk.health",
         )
-    return Finding("ok", f"{shards} sampled from the disk, {disk_size(rot.size_bytes)}, all as proven")
+    return Finding("ok", f"{shards} sampled from the disk, {show_bytes(rot.size_bytes)}, all as proven")
 
 
 CHECK = Check(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts, LocalFile
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.checks.words import count, disk_size, some
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -24,7 +25,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding(
             "warn",
             f"{len(missing)} of {count(len(checkpoint.files), 'file')} of {pinned} are not here yet, "
-            f"{disk_size(checkpoint.missing_bytes)} to fetch",
+            f"{show_bytes(checkpoint.missing_bytes)} to fetch",
             wanted="every listed file",
             why="boot fetches them first, so it needs the network",
             hint=f"`kboot fetch{asked(profile)}`",
@@ -37,7 +38,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             why="an engine would find nothing or an older commit until the next boot",
             hint=f"`kboot fetch{asked(profile)}`",
         )
-    return Finding("ok", f"{count(len(checkpoint.files), 'file')} of {pinned}, {disk_size(listing.size_bytes)}")
+    return Finding("ok", f"{count(len(checkpoint.files), 'file')} of {pinned}, {show_bytes(listing.size_bytes)}")
 
 
 def not_listed(facts: NodeFacts, profile: Profile | None) -> Finding:

@@ -6,9 +6,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.disk_rate import TARGET_S
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import age, count, disk_size
+from kboot.checks.words import age, count
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -23,8 +24,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     read_s = size_bytes / disk.bytes_per_s if disk and disk.bytes_per_s > 0 else 0.0
     hash_s = size_bytes / hashing.bytes_per_s
     seen = (
-        f"SHA-256 at {disk_size(int(hashing.bytes_per_s))}/s ({count(hashing.streams, 'thread')}): "
-        f"{disk_size(size_bytes)} take {age(hash_s)}" + (f", reading them {age(read_s)}" if read_s else "")
+        f"SHA-256 at {show_bytes(int(hashing.bytes_per_s))}/s ({count(hashing.streams, 'thread')}): "
+        f"{show_bytes(size_bytes)} take {age(hash_s)}" + (f", reading them {age(read_s)}" if read_s else "")
     )
     mode = profile.verify.mode if profile else "ledger"
     whole_s = max(hash_s, read_s)

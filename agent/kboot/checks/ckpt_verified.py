@@ -6,9 +6,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.ckpt_complete import asked, not_listed
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.checks.words import age, count, disk_size, some
+from kboot.checks.words import age, count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 STALE_S = 30 * 86400
 """Disks lose bits silently: bytes that nobody hashed for a month are worth hashing again."""
@@ -25,7 +26,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         unhashed = sum(f.file.size_bytes for f in unproven)
         return Finding(
             "fail" if checkpoint.published else "warn",
-            f"{count(len(unproven), 'file')} ({disk_size(unhashed)}) not proven: "
+            f"{count(len(unproven), 'file')} ({show_bytes(unhashed)}) not proven: "
             + some((f"{f.file.path} ({f.why or 'never hashed here'})" for f in unproven), 3),
             wanted="sha256 of every file in the ledger",
             why="the serving path leads to bytes nobody hashed" if checkpoint.published else "boot hashes them first",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import count, disk_size
+from kboot.checks.words import count
 from kboot.facts.types import NodeFacts
 from kboot.plan.origin import LAZY_S, LAZY_TIMES, is_lazy
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -30,7 +31,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         "warn",
         seen,
         wanted=f"less than {LAZY_S * 1000:.0f} ms, or not {LAZY_TIMES} times the second read",
-        why=f"every block of {disk_size(checkpoint.listing.size_bytes)} comes over the network once more: "
+        why=f"every block of {show_bytes(checkpoint.listing.size_bytes)} comes over the network once more: "
         "tens of MB/s where the volume could give thousands",
         hint="initialise the volume (`kboot warm`, or `fio --rw=read --bs=1M --iodepth=32` over the device), "
         "use fast snapshot restore, or fetch onto a local NVMe disk",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.fixes import WriteValue
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, mem_size, some
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_memory
 
 LEAST_BYTES = 64 << 10
 READ_AHEAD = "/sys/block/{}/queue/read_ahead_kb"
@@ -20,12 +21,12 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "this machine lists no disk")
     low = [d for d in known if (d.read_ahead_bytes or 0) < LEAST_BYTES]
     if not low:
-        sizes = sorted({mem_size(d.read_ahead_bytes or 0) for d in known})
+        sizes = sorted({show_memory(d.read_ahead_bytes or 0) for d in known})
         return Finding("ok", f"{some(sizes)} on {count(len(known), 'disk')}")
     return Finding(
         "warn",
-        some(f"{d.name}: {mem_size(d.read_ahead_bytes or 0)}" for d in low),
-        wanted=f"{mem_size(LEAST_BYTES)} or more",
+        some(f"{d.name}: {show_memory(d.read_ahead_bytes or 0)}" for d in low),
+        wanted=f"{show_memory(LEAST_BYTES)} or more",
         why="mapped loading faults one page at a time: tens of MB/s where the disk could give thousands",
         hint="`blockdev --setra 8192 /dev/DISK` (4 MiB), and a udev rule to keep it",
         fixes=tuple(WriteValue(READ_AHEAD.format(d.name), "4096", str((d.read_ahead_bytes or 0) >> 10)) for d in low),

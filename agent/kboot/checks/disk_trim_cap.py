@@ -5,9 +5,9 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import disk_size
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 FULL_PERCENT = 80
 VERY_FULL_PERCENT = 97
@@ -22,7 +22,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if discard is None:
         return Finding("skip", f"{mount.mount_point} is on no disk whose block device is known ({mount.device})")
     used = 100 * (1 - mount.free_bytes / max(1, mount.total_bytes))
-    seen = f"{mount.mount_point} is {used:.0f} % full, {disk_size(mount.free_bytes)} free"
+    seen = f"{mount.mount_point} is {used:.0f} % full, {show_bytes(mount.free_bytes)} free"
     told = not discard.supported or discard.mounted or discard.timer
     if used < FULL_PERCENT or (told and used < VERY_FULL_PERCENT):
         how = "by its mount option" if discard.mounted else "by fstrim.timer" if discard.timer else "by nobody"

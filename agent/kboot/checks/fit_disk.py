@@ -5,9 +5,10 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.checks.words import count, disk_size
+from kboot.checks.words import count
 from kboot.facts.types import Mount, NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 MARGIN_BYTES = 1 << 30
 """Kept free beside the checkpoint: ledger, records, kernel caches, a log."""
@@ -26,7 +27,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         )
     if mount.free_inodes is not None and mount.total_bytes and 0 < mount.free_inodes < MARGIN_INODES:
         return _no_inodes(mount)
-    seen = f"{disk_size(mount.free_bytes)} free on {mount.mount_point}"
+    seen = f"{show_bytes(mount.free_bytes)} free on {mount.mount_point}"
     if mount.total_bytes and mount.free_bytes < LEAST_BYTES:
         return _full(seen, mount)
     if profile is None:
@@ -36,7 +37,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     missing = checkpoint.disk_bytes
     if missing and mount.free_bytes < missing + MARGIN_BYTES:
         return _too_small(seen, missing, mount)
-    return Finding("ok", f"{seen}; {disk_size(missing)} still to fetch")
+    return Finding("ok", f"{seen}; {show_bytes(missing)} still to fetch")
 
 
 def _by_published_size(seen: str, free: int, profile: Profile) -> Finding:
@@ -48,19 +49,19 @@ def _by_published_size(seen: str, free: int, profile: Profile) -> Finding:
     if free < published + MARGIN_BYTES:
         return Finding(
             "warn",
-            f"{seen}; {profile.checkpoint.repo} is published as {disk_size(published)}; nothing of it is listed here",
-            wanted=f"{disk_size(published + MARGIN_BYTES)} free",
+            f"{seen}; {profile.checkpoint.repo} is published as {show_bytes(published)}; nothing of it is listed here",
+            wanted=f"{show_bytes(published + MARGIN_BYTES)} free",
             why="boot will refuse before the first byte",
             hint="free space, or point state_dir in kboot.toml at a larger disk",
         )
-    return Finding("ok", f"{seen}; {profile.checkpoint.repo} is published as {disk_size(published)}")
+    return Finding("ok", f"{seen}; {profile.checkpoint.repo} is published as {show_bytes(published)}")
 
 
 def _too_small(seen: str, missing: int, mount: Mount) -> Finding:
     return Finding(
         "fail",
-        f"{seen}; {disk_size(missing)} still to fetch",
-        wanted=f"{disk_size(missing + MARGIN_BYTES)} free",
+        f"{seen}; {show_bytes(missing)} still to fetch",
+        wanted=f"{show_bytes(missing + MARGIN_BYTES)} free",
         why="boot refuses before the first byte",
         hint=f"`du -xh -d1 {mount.path} | sort -h` shows what is there; or a larger disk (state_dir in kboot.toml)",
     )
@@ -69,8 +70,8 @@ def _too_small(seen: str, missing: int, mount: Mount) -> Finding:
 def _full(seen: str, mount: Mount) -> Finding:
     return Finding(
         "fail",
-        f"{seen} of {disk_size(mount.total_bytes or 0)}: it is full",
-        wanted=f"{disk_size(LEAST_BYTES)} free, whatever is still to fetch",
+        f"{seen} of {show_bytes(mount.total_bytes or 0)}: it is full",
+        wanted=f"{show_bytes(LEAST_BYTES)} free, whatever is still to fetch",
         why="nothing can be recorded, handed off or compiled",
         hint=f"`du -xh -d2 {mount.mount_point} | sort -h | tail` shows what is there; `kboot cache gc`",
     )

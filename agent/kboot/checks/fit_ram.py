@@ -6,9 +6,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, layout_for, workers
 from kboot.checks.fit_vram import weight_bytes
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, file_in_memory, mem_size, percent
+from kboot.checks.words import count, percent
 from kboot.facts.types import MemoryFacts, NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_file_in_memory, show_memory
 
 ENGINE_BYTES_PER_WORKER = 4 << 30
 """Host memory one GPU worker needs with its share of front ends: 2.2 GiB + 1 GiB + 1 GiB (vLLM 0.26, 2x H200)."""
@@ -32,11 +33,11 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
 
 
 def _seen(memory: MemoryFacts, usable: int) -> str:
-    seen = f"{mem_size(memory.available_bytes)} of {mem_size(memory.total_bytes)} available"
+    seen = f"{show_memory(memory.available_bytes)} of {show_memory(memory.total_bytes)} available"
     if usable < memory.available_bytes:
-        seen += f", limited to {mem_size(usable)} by the cgroup"
+        seen += f", limited to {show_memory(usable)} by the cgroup"
     if memory.hugepages_bytes:
-        seen += f"; {mem_size(memory.hugepages_bytes)} are reserved as huge pages and not counted"
+        seen += f"; {show_memory(memory.hugepages_bytes)} are reserved as huge pages and not counted"
     return seen
 
 
@@ -49,8 +50,8 @@ def _too_small(memory: MemoryFacts, seen: str, need: int, count_of_workers: int)
         hint = "stop what else uses memory: `ps -eo pid,rss,comm --sort=-rss | head`"
     return Finding(
         "fail",
-        f"{seen}; {count(count_of_workers, 'worker')} need about {mem_size(need)}",
-        wanted=f"{mem_size(need)} available",
+        f"{seen}; {count(count_of_workers, 'worker')} need about {show_memory(need)}",
+        wanted=f"{show_memory(need)} available",
         why="the kernel ends a worker while it loads",
         hint=hint,
     )
@@ -64,13 +65,13 @@ def _warmth(seen: str, usable: int, profile: Profile, checkpoint: CheckpointFact
     if room < weights:
         return Finding(
             "warn",
-            f"{seen}; the weights are {file_in_memory(weights)}, "
+            f"{seen}; the weights are {show_file_in_memory(weights)}, "
             f"so about {percent(max(0, room) / weights)} of them can stay warm",
-            wanted=f"{mem_size(weights)} of page cache",
+            wanted=f"{show_memory(weights)} of page cache",
             why="the rest is read from disk while the engine loads",
             hint="nothing to do where the disk is fast; else more memory, or a layout over more nodes",
         )
-    return Finding("ok", f"{seen}; the weights are {file_in_memory(weights)}")
+    return Finding("ok", f"{seen}; the weights are {show_file_in_memory(weights)}")
 
 
 CHECK = Check(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, layout_for, workers
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import mem_size
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_memory
 
 BYTES_PER_WORKER = 64 << 20
 """NCCL and the engines' broadcast queues together stay below this for each worker on a node."""
@@ -22,13 +22,13 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     need = workers_here * BYTES_PER_WORKER
     if total is None or (free is None and total >= need):
         return Finding("unknown", f"/dev/shm could not be measured ({gap_reason(facts, 'memory.shm')})")
-    seen = f"{mem_size(total if free is None else free)} of {mem_size(total)} free in /dev/shm"
+    seen = f"{show_memory(total if free is None else free)} of {show_memory(total)} free in /dev/shm"
     if free is not None and free >= need:
-        return Finding("ok", f"{seen}; {workers_here} workers need {mem_size(need)}")
+        return Finding("ok", f"{seen}; {workers_here} workers need {show_memory(need)}")
     return Finding(
         "fail",
-        f"{seen}; {workers_here} workers need {mem_size(need)} ({mem_size(BYTES_PER_WORKER)} each)",
-        wanted=f"{mem_size(need)} free",
+        f"{seen}; {workers_here} workers need {show_memory(need)} ({show_memory(BYTES_PER_WORKER)} each)",
+        wanted=f"{show_memory(need)} free",
         why="NCCL cannot make its segments, and the engine dies at its first collective",
         hint=f"container: `--shm-size={need >> 20}m` or `--ipc=host`; "
         f"host: `mount -o remount,size={need >> 20}m /dev/shm`",

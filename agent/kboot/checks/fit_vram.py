@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, gpus_for, layout_for, serving_pids
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, mem_size, percent, some
+from kboot.checks.words import count, percent, some
 from kboot.facts.types import Gpu, NodeFacts
 from kboot.profile.types import LayoutAsk, Profile
+from kboot.quantities import show_memory
 
 TIGHT_FRACTION = 0.15
 """Below this share of a GPU's memory left over, activations and KV cache have little room."""
@@ -82,11 +83,11 @@ def _share(facts: NodeFacts, layout: LayoutAsk, weights: int) -> _Share:
         return _Share(
             known.largest_bytes,
             known.reserve_bytes,
-            f"{mem_size(known.largest_bytes)} of weights on the fullest rank of {layout.name} ({known.division})",
+            f"{show_memory(known.largest_bytes)} of weights on the fullest rank of {layout.name} ({known.division})",
             known.serves,
         )
     even = weights // sharing_gpus(layout)
-    words = f"{mem_size(even)} of weights per GPU in layout {layout.name}, if they divide evenly"
+    words = f"{show_memory(even)} of weights per GPU in layout {layout.name}, if they divide evenly"
     return _Share(even, 0, words)
 
 
@@ -96,13 +97,13 @@ def _judge(facts: NodeFacts, layout: LayoutAsk, weights: int, free_of: dict[int,
     free = free_of[fullest]
     gpu = next(g for g in facts.gpu.gpus if g.index == fullest)
     total = max(free, (0 if gpu.mig else gpu.memory_total_bytes) or 0)
-    seen = f"{share.words}, {mem_size(free)} free on GPU {fullest}"
+    seen = f"{share.words}, {show_memory(free)} free on GPU {fullest}"
     if share.held_bytes + share.reserve_bytes >= free:
-        reserve = f"; the engine needs {mem_size(share.reserve_bytes)} beside them" if share.reserve_bytes else ""
+        reserve = f"; the engine needs {show_memory(share.reserve_bytes)} beside them" if share.reserve_bytes else ""
         return Finding(
             "fail",
             f"{seen}, the fullest" + (f" (pid {some(gpu.processes)} holds memory)" if gpu.processes else "") + reserve,
-            wanted=f"more than {mem_size(share.held_bytes + share.reserve_bytes)} free on every GPU",
+            wanted=f"more than {show_memory(share.held_bytes + share.reserve_bytes)} free on every GPU",
             why="loading ends in out-of-memory",
             hint=f"free GPU {fullest}, or take a layout with more GPUs (`kboot fit` lists those that fit)",
         )
@@ -118,12 +119,12 @@ def _judge(facts: NodeFacts, layout: LayoutAsk, weights: int, free_of: dict[int,
     if left < TIGHT_FRACTION * total:
         return Finding(
             "warn",
-            f"{seen}: {mem_size(left)} are left for activations and KV cache",
+            f"{seen}: {show_memory(left)} are left for activations and KV cache",
             wanted=f"at least {percent(TIGHT_FRACTION)} of the GPU left",
             why="a long context or many requests will not fit",
             hint="`kboot fit` gives the exact sum per rank",
         )
-    return Finding("ok", f"{seen}: {mem_size(left)} are left")
+    return Finding("ok", f"{seen}: {show_memory(left)} are left")
 
 
 CHECK = Check(

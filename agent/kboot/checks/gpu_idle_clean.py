@@ -6,9 +6,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, serving_pids, unread_below
 from kboot.checks.gpu_devnodes import WSL
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, mem_size, percent, some
+from kboot.checks.words import count, percent, some
 from kboot.facts.types import Gpu, NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_memory
 
 IDLE_FRACTION = 0.02
 """What the driver itself may keep of a GPU with no process on it; 0.5 to 1.2 % is usual on 80 GB and larger parts."""
@@ -51,7 +52,8 @@ def _processes(busy: tuple[Gpu, ...]) -> Finding:
     used = sum(g.memory_used_bytes or 0 for g in busy)
     return Finding(
         "warn",
-        f"{count(len(busy), 'GPU')} ({some(g.index for g in busy)}) in use by pid {some(pids)}, {mem_size(used)} held",
+        f"{count(len(busy), 'GPU')} ({some(g.index for g in busy)}) in use by pid {some(pids)}, "
+        f"{show_memory(used)} held",
         wanted="no process on any GPU before an engine starts",
         why="a new engine sizes its memory by the fullest GPU, or runs out of it; right only while the engine serves",
         hint=f"`ps -fp {','.join(map(str, pids[:8]))}`; stop what is not the serving engine",
@@ -59,7 +61,7 @@ def _processes(busy: tuple[Gpu, ...]) -> Finding:
 
 
 def _orphans(held: tuple[Gpu, ...]) -> Finding:
-    each = some(f"GPU {g.index}: {mem_size(g.memory_used_bytes or 0)}" for g in held)
+    each = some(f"GPU {g.index}: {show_memory(g.memory_used_bytes or 0)}" for g in held)
     return Finding(
         "warn",
         f"memory is held with no process to show for it ({each})",

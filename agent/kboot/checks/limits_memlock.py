@@ -5,9 +5,9 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, layout_for, unread
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import mem_size
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_memory
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -19,9 +19,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     soft, hard = facts.limits.memlock_bytes
     if soft is None:
         return Finding("ok", "unlimited")
-    limits = (
-        f"soft limit {mem_size(soft)}, hard limit {'unlimited' if hard is None else mem_size(hard)} of locked memory"
-    )
+    most = "unlimited" if hard is None else show_memory(hard)
+    limits = f"soft limit {show_memory(soft)}, hard limit {most} of locked memory"
     if facts.memory.total_bytes and soft >= facts.memory.total_bytes:
         return Finding("ok", f"{limits}, as much as there is")
     layout = layout_for(facts.gpu, profile) if profile else None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import mem_size, percent
+from kboot.checks.words import percent
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_memory
 
 NOTABLE_FRACTION = 0.05
 
@@ -20,8 +21,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     pool = memory.hugepages_bytes
     if not pool:
         return Finding("ok", "no huge pages are reserved")
-    available = mem_size(memory.available_bytes)
-    seen = f"{mem_size(pool)} of {mem_size(memory.total_bytes)} reserved as huge pages, {available} available"
+    available = show_memory(memory.available_bytes)
+    seen = f"{show_memory(pool)} of {show_memory(memory.total_bytes)} reserved as huge pages, {available} available"
     if profile is not None and any("hugepages" in path for path in profile.tune.settings):
         return Finding("ok", f"{seen}; the profile asks for them")
     if pool < NOTABLE_FRACTION * memory.total_bytes:

@@ -6,9 +6,10 @@ from kboot.answers import SourceAnswer
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import disk_size, some
+from kboot.checks.words import some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -58,7 +59,7 @@ def _silent(
 
 def _words(source: SourceAnswer) -> str:
     families = f" over {' and '.join(name for name, _ in source.families)}" if source.families else ""
-    return f"{source.name}: {disk_size(source.size_bytes)} in {source.seconds:.2f} s{families}"
+    return f"{source.name}: {show_bytes(source.size_bytes)} in {source.seconds:.2f} s{families}"
 
 
 CHECK = Check(

@@ -8,9 +8,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, gpus_for, layout_for
 from kboot.checks.fit_ram import ENGINE_BYTES_PER_WORKER
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count, mem_size, some
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts, NumaNode
 from kboot.profile.types import Profile
+from kboot.quantities import show_memory
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -30,7 +31,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("unknown", f"free memory of node {some(unread)} could not be read ({gap_reason(facts, 'numa')})")
     short = [n for n in homes if _room(n) < workers[n.number] * ENGINE_BYTES_PER_WORKER]
     seen = some(
-        f"node {n.number}: {mem_size(_room(n))} for {count(workers[n.number], 'worker')}" for n in short or homes
+        f"node {n.number}: {show_memory(_room(n))} for {count(workers[n.number], 'worker')}" for n in short or homes
     )
     if not short:
         return Finding("ok", seen)
@@ -39,7 +40,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     return Finding(
         "warn",
         f"{seen}{huge}",
-        wanted=f"{mem_size(need)} free or in page cache on each",
+        wanted=f"{show_memory(need)} free or in page cache on each",
         why="staging memory comes from the far socket, and copies to the GPU slow down; a strict bind ends it",
         hint="`numastat -m` shows what fills the node; give huge pages back, or move the process that fills it",
     )

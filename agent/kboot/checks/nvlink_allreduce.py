@@ -6,9 +6,9 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.rates import TOLERATED, rates_here
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import disk_size
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_bytes
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -18,11 +18,11 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         if unread(facts, "asked.allreduce"):
             return Finding("unknown", f"all_reduce_perf gave no rate ({gap_reason(facts, 'asked.allreduce')})")
         return Finding("skip", "all_reduce_perf is not installed, or there are no two GPUs that are free")
-    seen = f"{found.bus_gb_s:.0f} GB/s over {found.gpus} GPUs ({disk_size(found.size_bytes)})"
+    seen = f"{found.bus_gb_s:.0f} GB/s over {found.gpus} GPUs ({show_bytes(found.size_bytes)})"
     if found.wrong:
         return Finding(
             "fail",
-            f"{found.wrong} wrong values in an all-reduce of {disk_size(found.size_bytes)}",
+            f"{found.wrong} wrong values in an all-reduce of {show_bytes(found.size_bytes)}",
             wanted="none",
             why="the engine would answer nonsense, without an error",
             hint="`dcgmi diag -r 3`; `dmesg | grep -i xid`; drain the node",

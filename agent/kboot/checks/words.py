@@ -5,35 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def mem_size(size_bytes: int) -> str:
-    """Return a size of RAM or GPU memory, in powers of 1024 as their tools count: "64 MiB", "1.4 TiB"."""
-    return _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
-
-
-def disk_size(size_bytes: int) -> str:
-    """Return a size or rate of files, in powers of 1000 as disks and networks count: "4.9 GB", "1.6 TB"."""
-    return _scaled(size_bytes, 1000, ("B", "kB", "MB", "GB", "TB"))
-
-
-def file_in_memory(size_bytes: int) -> str:
-    """Return the size of files that are compared with memory, in both: "768 GB (715.3 GiB)"."""
-    return f"{disk_size(size_bytes)} ({mem_size(size_bytes)})"
-
-
-def _scaled(size_bytes: int, step: int, units: tuple[str, ...]) -> str:
-    value = float(size_bytes)
-    for unit in units[:-1]:
-        if abs(value) < step:
-            return _number(value, unit)
-        value /= step
-    return _number(value, units[-1])
-
-
-def _number(value: float, unit: str) -> str:
-    text = f"{value:.1f}".removesuffix(".0")
-    return f"{text} {unit}"
-
-
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return "1 GPU", "2 GPUs", "3 processes"."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from kboot.quantities import show_bytes, show_seconds
 from kboot.report.progress import FileView, PhaseView, ProgressView
-from kboot.report.units import shorten, show_bytes, show_seconds
+from kboot.report.units import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -146,8 +146,8 @@ def _running_text(pid: int, holds: bool) -> str:
 
 
 def _of_report(report: BootReport) -> Mapping[str, Any]:
+    from kboot.quantities import show_seconds
     from kboot.report.document import document, plain
-    from kboot.report.units import show_seconds
 
     end = report.finished_unix_s if report.ready_unix_s is None else report.ready_unix_s
     took = show_seconds(end - report.started_unix_s)

@@ -14,6 +14,7 @@ from kboot.plan.memory.model import Model
 from kboot.plan.memory.place import Placed, best_way, place
 from kboot.plan.memory.reserve import RESERVE_BYTES, RESERVES, Reserve
 from kboot.profile.types import LayoutAsk, NodeClass
+from kboot.quantities import show_gb
 
 WEIGHT_SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
 _EVEN_NOTES = (
@@ -95,33 +96,32 @@ class FitRow:
     @property
     def verdict(self) -> str:
         """One line: what there is, and by how much it fits or does not."""
-        there = f"{self.hardware}, {gb(self.total_bytes)}"
+        there = f"{self.hardware}, {show_gb(self.total_bytes)}"
         by = f" as {self.way}" if self.way else ""
         if self.over_bytes < 0:
-            return f"{there}: does not fit, {gb(-self.over_bytes)} short"
+            return f"{there}: does not fit, {show_gb(-self.over_bytes)} short"
         if not self.fits:
             return f"{there}: does not fit{by}, {self.why_not}"
         context = ""
         if self.placed is not None and self.placed.kv is not None:
             context = f", context {self.placed.kv.context_tokens:,} tokens"
-        return (
-            f"{there}: fits{by}, {gb(self.over_bytes)} over the weights, {gb(self.kv_bytes)} for the KV cache{context}"
-        )
+        room = f"{show_gb(self.over_bytes)} over the weights, {show_gb(self.kv_bytes)} for the KV cache"
+        return f"{there}: fits{by}, {room}{context}"
 
     @property
     def why_not(self) -> str:
         """By how much it does not fit one GPU."""
         placed, short = self.placed, -self.kv_per_gpu_bytes
         if placed is None:
-            return f"{gb(short)} short per GPU after the reserve"
-        holds = f"{gb(placed.largest.total_bytes)} of weights on one GPU of {gb(self.memory_bytes)}"
+            return f"{show_gb(short)} short per GPU after the reserve"
+        holds = f"{show_gb(placed.largest.total_bytes)} of weights on one GPU of {show_gb(self.memory_bytes)}"
         if placed.largest.total_bytes > self.memory_bytes:
             return holds
         if placed.kv is None or placed.room_bytes <= 0 or placed.kv.asked_tokens is None:
-            return f"{holds}, {gb(short)} short after the reserve"
+            return f"{holds}, {show_gb(short)} short after the reserve"
         need = placed.kv.need.sequence_bytes + placed.kv.asked_tokens * placed.kv.need.token_bytes
-        left = f"{holds}, {gb(placed.room_bytes)} left for the KV cache"
-        return f"{left}, one sequence of {placed.kv.asked_tokens:,} tokens takes {gb(need)}"
+        left = f"{holds}, {show_gb(placed.room_bytes)} left for the KV cache"
+        return f"{left}, one sequence of {placed.kv.asked_tokens:,} tokens takes {show_gb(need)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +196,6 @@ def weight_bytes(files: Iterable[tuple[str, int]]) -> int | None:
     return sum(preferred or sizes.values()) or None
 
 
-def gb(size_bytes: int) -> str:
-    """Return decimal gigabytes, as GPU memory and checkpoints are sold: "1,561 GB", "4.3 GB"; "28.5 MB" of a little."""
-    if 0 < abs(size_bytes) < 50_000_000:
-        return f"{size_bytes / 1e6:.1f} MB".replace(".0 MB", " MB")
-    value = size_bytes / 1e9
-    return f"{value:,.0f} GB" if abs(value) >= 99.95 else f"{value:.1f} GB".replace(".0 GB", " GB")
-
-
 def why(row: FitRow) -> str:
     """Return the sum of the fullest rank, where it differs from an even division; empty where it does not.
 
@@ -217,15 +209,15 @@ def why(row: FitRow) -> str:
     small = total // 500
     words = [_held(part, size, placed.stored.get(part, 0)) for part, size in parts if size >= small]
     rest = sum(size for _, size in parts if size < small)
-    words += [f"others {gb(rest)}"] if rest >= 50_000_000 else []
-    return f"{' + '.join(words)} = {gb(total)} on the fullest GPU; an even part is {gb(row.even_bytes)}"
+    words += [f"others {show_gb(rest)}"] if rest >= 50_000_000 else []
+    return f"{' + '.join(words)} = {show_gb(total)} on the fullest GPU; an even part is {show_gb(row.even_bytes)}"
 
 
 def _held(part: str, held: int, stored: int) -> str:
     """Return one term of a sum: "routed experts 181 of 1,446 GB", "shared experts 24.3 GB whole"."""
     if held < stored:
-        return f"{part} {gb(held).removesuffix(' GB')} of {gb(stored)}"
-    return f"{part} {gb(held)}" + (" whole" if stored else "")
+        return f"{part} {show_gb(held).removesuffix(' GB')} of {show_gb(stored)}"
+    return f"{part} {show_gb(held)}" + (" whole" if stored else "")
 
 
 def does_not_fit(report: FitReport) -> DoesNotFit:
@@ -235,7 +227,7 @@ def does_not_fit(report: FitReport) -> DoesNotFit:
     nearest = nearest_fitting(report, first)
     return DoesNotFit(
         "gpu-memory-too-small",
-        f"{gb(report.weights_bytes)} of weights do not fit: {first.verdict}",
+        f"{show_gb(report.weights_bytes)} of weights do not fit: {first.verdict}",
         where=tuple(text for row in missed for text in _where(row, first)),
         hint=f"nearest that fit: {'; '.join(row.verdict for row in nearest)}" if nearest else _NONE_FITS,
     )

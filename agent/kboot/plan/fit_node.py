@@ -9,12 +9,13 @@ from typing import Literal
 from kboot.checkpoint import CheckpointFacts
 from kboot.errors import DoesNotFit
 from kboot.facts.types import Gpu, MemoryFacts, Mount, NodeFacts
-from kboot.plan.fit import FitRow, gb, weight_bytes, why
+from kboot.plan.fit import FitRow, weight_bytes, why
 from kboot.plan.layout import chosen_gpus
 from kboot.plan.memory.model import Model
 from kboot.plan.memory.place import place
 from kboot.plan.memory.reserve import DRIVER_RESERVE, GIB, RESERVE_BYTES
 from kboot.profile.types import LayoutAsk, NodeClass
+from kboot.quantities import show_bytes, show_gb
 
 HOST_BYTES_PER_WORKER = 4 * GIB
 """Host memory of one GPU worker with its front ends: 2.2 + 1 + 1 GiB (vLLM 0.26.0, 2x H200, recorded boot)."""
@@ -173,7 +174,8 @@ def _gpus(rooms: Sequence[_Room], layout: LayoutAsk, share: int, model: Model | 
     have = tightest.have_bytes or 0
     if model is not None:
         return _placed_line(tightest, have, layout, model), tightest.gpu
-    text = f"{_room_words(tightest, have)}; {gb(share)} of weights and {gb(need - share)} of reserve are needed"
+    needs = f"{show_gb(share)} of weights and {show_gb(need - share)} of reserve are needed"
+    text = f"{_room_words(tightest, have)}; {needs}"
     return FitLine("gpu", have > need, need, have, text), tightest.gpu
 
 
@@ -187,8 +189,8 @@ def _placed_line(room: _Room, have: int, layout: LayoutAsk, model: Model) -> Fit
     row = FitRow(layout.name, layout.gpu, layout.gpus_per_node, layout.nodes, total, model.stored_bytes, placed)
     words = _room_words(room, have)
     if placed.fits:
-        weights = f"{gb(placed.largest.total_bytes)} of weights on the fullest rank ({placed.degrees.words})"
-        return FitLine("gpu", True, need, have, f"{words}; {weights}, {gb(placed.room_bytes)} for the KV cache")
+        weights = f"{show_gb(placed.largest.total_bytes)} of weights on the fullest rank ({placed.degrees.words})"
+        return FitLine("gpu", True, need, have, f"{words}; {weights}, {show_gb(placed.room_bytes)} for the KV cache")
     return FitLine("gpu", False, need, have, f"{words}; {placed.degrees.words}: {row.why_not}; {why(row)}".rstrip("; "))
 
 
@@ -198,12 +200,12 @@ def _room_words(room: _Room, have: int) -> str:
         case "slice-missing":
             return f"GPU {index} is in MIG mode without an instance: no usable device"
         case "slice":
-            return f"the smallest MIG instance of GPU {index} has {gb(have)}"
+            return f"the smallest MIG instance of GPU {index} has {show_gb(have)}"
         case "unified":
-            return f"GPU {index} shares the host's memory, {gb(have)} available"
+            return f"GPU {index} shares the host's memory, {show_gb(have)} available"
         case _:
             pids = f" (pid {', '.join(map(str, room.gpu.processes))} holds memory)" if room.gpu.processes else ""
-            return f"GPU {index} has the least free memory, {gb(have)}{pids}"
+            return f"GPU {index} has the least free memory, {show_gb(have)}{pids}"
 
 
 def _available(memory: MemoryFacts) -> int:
@@ -213,8 +215,8 @@ def _available(memory: MemoryFacts) -> int:
 def _ram(memory: MemoryFacts, need: int, what: str) -> FitLine:
     have = _available(memory)
     limited = " (the cgroup's limit)" if have < memory.available_bytes else ""
-    huge = f", {gb(memory.hugepages_bytes)} more in huge pages" if memory.hugepages_bytes else ""
-    text = f"{gb(need)} of RAM for {what}, {gb(have)} available{limited}{huge}"
+    huge = f", {show_gb(memory.hugepages_bytes)} more in huge pages" if memory.hugepages_bytes else ""
+    text = f"{show_gb(need)} of RAM for {what}, {show_gb(have)} available{limited}{huge}"
     return FitLine("ram", have >= need, need, have, text)
 
 
@@ -228,9 +230,5 @@ def fit_disk(mounts: Sequence[Mount], missing_bytes: int) -> FitLine:
         return FitLine("disk", None, missing_bytes, None, "free disk space of the state folder could not be read")
     if state.read_only:
         return FitLine("disk", False, missing_bytes, 0, f"{state.mount_point} is mounted read-only")
-    text = f"{_disk(missing_bytes)} still to fetch, {_disk(state.free_bytes)} free on {state.mount_point}"
+    text = f"{show_bytes(missing_bytes)} still to fetch, {show_bytes(state.free_bytes)} free on {state.mount_point}"
     return FitLine("disk", state.free_bytes >= missing_bytes, missing_bytes, state.free_bytes, text)
-
-
-def _disk(size_bytes: int) -> str:
-    return gb(size_bytes) if size_bytes >= 10**9 else f"{size_bytes / 1e6:.1f} MB".replace(".0 MB", " MB")

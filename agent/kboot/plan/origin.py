@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from kboot.quantities import show_bytes, show_seconds
+
 LAZY_S = 0.004
 """Local flash answers in 0.1 ms, network volumes in about 1 ms; what still comes from a snapshot takes tens."""
 LAZY_TIMES = 5
@@ -27,7 +29,7 @@ def choose_origin(image_bytes_s: float | None, network_bytes_s: float | None, si
     words = f"the image gives {_rate(image)}, the network {_rate(network)}"
     choice: Literal["image", "network"] = "network" if network > image else "image"
     fastest = max(image, network)
-    takes = f"; {size_bytes / 1e9:.1f} GB take {size_bytes / fastest:.0f} s" if fastest else ""
+    takes = f"; {show_bytes(size_bytes)} take {show_seconds(size_bytes / fastest)}" if fastest else ""
     return Origin(choice, f"{'fetched' if choice == 'network' else 'copied from the image'}: {words}{takes}")
 
 
@@ -37,4 +39,4 @@ def is_lazy(reads: int, first_s: float, second_s: float) -> bool:
 
 
 def _rate(bytes_s: float) -> str:
-    return f"{bytes_s / 1e6:.0f} MB/s" if bytes_s else "nothing"
+    return f"{show_bytes(bytes_s)}/s" if bytes_s else "nothing"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kboot.engines.logs import LogReader
+from kboot.quantities import show_seconds
 from kboot.report.types import BootReport, Span
-from kboot.report.units import show_seconds
 
 _AT_ONCE_S = 60.0
 """An engine that starts later than this after its boot was not waited for by anybody: the node stood by."""

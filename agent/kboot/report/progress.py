@@ -20,7 +20,7 @@ from kboot.events import (
     PhaseStarted,
 )
 from kboot.host.clock import monotonic_s
-from kboot.report.units import show_bytes
+from kboot.quantities import show_bytes
 
 RATE_WINDOW_S = 10.0
 """Seconds over which the rate is taken: longer than a stall of one stream, short enough to follow a change."""

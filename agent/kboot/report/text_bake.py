@@ -7,11 +7,11 @@ from typing import Any
 
 from kboot.checks.words import count
 from kboot.plan.seal import Remains, SealAction, TakeAway, describe_seal
+from kboot.quantities import show_bytes, show_rate, show_seconds
 from kboot.report.document import plain
 from kboot.report.render_json import outcome_json
 from kboot.report.render_text import WIDTH, Paint, error_text, join, no_paint, table, wrap
 from kboot.report.types import Outcome
-from kboot.report.units import show_bytes, show_rate, show_seconds
 from kboot.store.baked import Baked
 
 _QUIET = frozenset({"fetch", "verify"})

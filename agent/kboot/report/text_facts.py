@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from kboot.checks.words import count, mem_size
+from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
 from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.types import Disk, Gpu, Mount, NodeFacts
+from kboot.quantities import show_bytes, show_memory
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
-from kboot.report.units import show_bytes
 
 _MOST_GAPS = 8
 
@@ -66,13 +66,13 @@ def _numa(facts: NodeFacts) -> str:
 
 def _memory(facts: NodeFacts) -> str:
     memory = facts.memory
-    parts = [f"{mem_size(memory.total_bytes)}, {mem_size(memory.available_bytes)} available"]
+    parts = [f"{show_memory(memory.total_bytes)}, {show_memory(memory.available_bytes)} available"]
     if memory.limit_bytes is not None:
-        parts.append(f"limit {mem_size(memory.limit_bytes)}")
+        parts.append(f"limit {show_memory(memory.limit_bytes)}")
     if memory.hugepages_bytes:
-        parts.append(f"huge pages {mem_size(memory.hugepages_bytes)}")
+        parts.append(f"huge pages {show_memory(memory.hugepages_bytes)}")
     if memory.shm_total_bytes is not None:
-        parts.append(f"/dev/shm {mem_size(memory.shm_total_bytes)}")
+        parts.append(f"/dev/shm {show_memory(memory.shm_total_bytes)}")
     return "; ".join(parts)
 
 
@@ -95,8 +95,8 @@ def _on_pci(number: int) -> str:
 
 
 def _gpu(gpu: Gpu) -> str:
-    total = "memory unknown" if gpu.memory_total_bytes is None else mem_size(gpu.memory_total_bytes)
-    used = "" if not gpu.memory_used_bytes else f", {mem_size(gpu.memory_used_bytes)} used"
+    total = "memory unknown" if gpu.memory_total_bytes is None else show_memory(gpu.memory_total_bytes)
+    used = "" if not gpu.memory_used_bytes else f", {show_memory(gpu.memory_used_bytes)} used"
     near = f", CPUs {format_cpu_list(gpu.cpu_affinity)}" if gpu.cpu_affinity else ""
     return f"{gpu.name}, {total}{used}, {gpu.bus_id}, {_node(gpu.numa_node)}{near}"
 
@@ -137,7 +137,7 @@ def _disk(disk: Disk) -> str:
 
 def _limits(facts: NodeFacts) -> str:
     files, locked = facts.limits.nofile[0], facts.limits.memlock_bytes[0]
-    return f"open files {_limit(files)}, locked memory {'unlimited' if locked is None else mem_size(locked)}"
+    return f"open files {_limit(files)}, locked memory {'unlimited' if locked is None else show_memory(locked)}"
 
 
 def _limit(value: int | None) -> str:

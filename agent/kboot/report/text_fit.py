@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kboot.plan.fit import FitReport, FitRow, gb, why
+from kboot.plan.fit import FitReport, FitRow, why
+from kboot.quantities import show_gb
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
 
 _HEAD = ("", "hardware", "memory", "spare", "divided", "per GPU", "KV cache", "context", "layout")
@@ -15,7 +16,7 @@ _OPTIONAL = frozenset({"divided", "context", "layout"})  # known from headers on
 def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH, paint: Paint = no_paint) -> str:
     """Return the table: what was asked first, then everything else; costs: one dated line each."""
     about = f" ({report.weights_from})" if report.weights_from else ""
-    lines = wrap(f"{gb(report.weights_bytes)} of weights{about}", width=width)
+    lines = wrap(f"{show_gb(report.weights_bytes)} of weights{about}", width=width)
     if report.asked:
         lines += ["", paint("asked", "strong"), *_rows(report.asked, width, paint)]
     others = [row for row in report.rows if row not in report.asked]
@@ -28,7 +29,7 @@ def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH
             lines += ["", paint(title, "strong"), *(line for text in texts for line in wrap(text, "  ", width))]
     spare = "spare: memory of all GPUs beyond the weights; " if any(" spare" in line for line in lines) else ""
     lines += ["", *wrap(f"{spare}per GPU: weights on each", "note  ", width)]
-    reserve = ", ".join(f"{r.name} {gb(r.size_bytes)}" for r in report.reserves)
+    reserve = ", ".join(f"{r.name} {show_gb(r.size_bytes)}" for r in report.reserves)
     lines += wrap(f"reserve per GPU: {reserve}", "note  ", width)
     for note in (*_limits(told), *report.notes):
         lines += wrap(note, "note  ", width)
@@ -67,7 +68,7 @@ def _limits(rows: Sequence[FitRow]) -> Iterator[str]:
         for reserve in row.placed.reserves[3:] if row.placed else ():
             if reserve.source not in seen:
                 seen.add(reserve.source)
-                yield f"{reserve.name}: {gb(reserve.size_bytes)} of a {row.gpu} ({reserve.source})"
+                yield f"{reserve.name}: {show_gb(reserve.size_bytes)} of a {row.gpu} ({reserve.source})"
 
 
 def _rows(rows: Sequence[FitRow], width: int, paint: Paint) -> list[str]:
@@ -109,11 +110,11 @@ def _cells(row: FitRow) -> tuple[str, ...]:
     return (
         "fits" if row.fits else "no",
         row.hardware,
-        gb(row.total_bytes),
-        f"{sign}{gb(abs(row.over_bytes))}",
+        show_gb(row.total_bytes),
+        f"{sign}{show_gb(abs(row.over_bytes))}",
         row.way,
-        gb(row.weights_per_gpu_bytes),
-        gb(row.kv_bytes) if row.fits else "",
+        show_gb(row.weights_per_gpu_bytes),
+        show_gb(row.kv_bytes) if row.fits else "",
         f"{kv.context_tokens:,}" if kv and row.fits else "",
         row.layout,
     )

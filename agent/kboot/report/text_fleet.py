@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kboot.checks.words import count
+from kboot.quantities import show_bytes
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
-from kboot.report.units import show_bytes
 
 
 def fleet_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no_paint) -> str:

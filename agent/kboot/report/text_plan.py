@@ -11,8 +11,8 @@ from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
 from kboot.engines.types import CpuPlacement, Launch, WorkerShare
 from kboot.plan.types import Action, FetchFile, Phase, Plan, VerifyFile, WarmFile, WriteSetting, describe
+from kboot.quantities import show_bytes
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
-from kboot.report.units import show_bytes
 
 _VERBS = {FetchFile: "fetch", VerifyFile: "verify", WarmFile: "warm"}
 _FileAction = FetchFile | VerifyFile | WarmFile

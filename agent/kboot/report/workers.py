@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol
 from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
 from kboot.facts.process import Process
+from kboot.quantities import show_seconds
 from kboot.report.render_text import WIDTH, Paint, no_paint, table, wrap
 from kboot.report.types import WorkerCheck
-from kboot.report.units import show_seconds
 
 PRESSED_SHARE = 0.2
 """Threads that wait for a CPU for a fifth of the time are too many for their CPUs."""

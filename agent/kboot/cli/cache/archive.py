@@ -124,8 +124,8 @@ def _misfits(found: ArchiveList, node: Node) -> tuple[str, ...]:
 
 def _exported_text(done: Exported) -> str:
     from kboot.checks.words import count
+    from kboot.quantities import show_bytes, show_seconds
     from kboot.report.render_text import join, table
-    from kboot.report.units import show_bytes, show_seconds
 
     state = "" if done.complete else ", not complete"
     rows = [
@@ -139,8 +139,8 @@ def _exported_text(done: Exported) -> str:
 
 def _imported_text(done: Imported) -> str:
     from kboot.checks.words import count
+    from kboot.quantities import show_bytes, show_seconds
     from kboot.report.render_text import join, table, wrap
-    from kboot.report.units import show_bytes, show_seconds
 
     state = "complete" if done.complete else "not complete: no engine has reached ready with it"
     rows = [

@@ -112,8 +112,8 @@ def _collect(node: Node, budget: Budget) -> tuple[Garbage, Removed]:
 
 
 def _text(garbage: Garbage, removed: Removed | None) -> str:
+    from kboot.quantities import show_bytes
     from kboot.report.render_text import join, table
-    from kboot.report.units import show_bytes
 
     kept = dict(removed.kept) if removed else {}
     rows = [(f.key, show_bytes(f.size_bytes), kept.get(f.key, why)) for f, why in garbage.folders]

@@ -1,0 +1,80 @@
+"""How is a quantity written for a person? Three digits, bytes in powers of ten, memory in powers of 1024.
+
+Disks, networks and checkpoints are sold and counted in GB; the kernel, the driver and the engines count memory in GiB.
+"""
+
+from __future__ import annotations
+
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_MEMORY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def show_bytes(size_bytes: float) -> str:
+    """Return "0 B", "512 B", "4.98 GB", "1.56 TB": three digits at most, never rounded up to the next unit's 1000."""
+    return _scaled(size_bytes, 1000, _BYTE_UNITS)
+
+
+def show_gb(size_bytes: int) -> str:
+    """Return decimal gigabytes for sums that are read together: "1,561 GB", "4.3 GB"; "28.5 MB" of a little."""
+    if 0 < abs(size_bytes) < 50_000_000:
+        return f"{size_bytes / 1e6:.1f} MB".replace(".0 MB", " MB")
+    value = size_bytes / 1e9
+    return f"{value:,.0f} GB" if abs(value) >= 99.95 else f"{value:.1f} GB".replace(".0 GB", " GB")
+
+
+def show_memory(size_bytes: float) -> str:
+    """Return a size of RAM or GPU memory: "64 MiB", "139 GiB", "1.46 TiB"."""
+    number, unit = _scaled(size_bytes, 1024, _MEMORY_UNITS).split(" ")
+    return f"{number.removesuffix('.0').removesuffix('.00')} {unit}"  # memory comes in whole parts: "64 MiB"
+
+
+def show_file_in_memory(size_bytes: float) -> str:
+    """Return the size of files that are compared with memory, in both: "768 GB (715 GiB)"."""
+    return f"{show_bytes(size_bytes)} ({show_memory(size_bytes)})"
+
+
+def show_rate(size_bytes: float, seconds: float) -> str:
+    """Return "1.65 GB/s"; empty where nothing moved or no time passed."""
+    if size_bytes <= 0 or seconds <= 0:
+        return ""
+    return f"{show_bytes(size_bytes / seconds)}/s"
+
+
+def show_seconds(seconds: float) -> str:
+    """Return "0.04 s", "4.2 s", "97 s", "12 min 05 s", "3 h 07 min"."""
+    value = max(0.0, seconds)
+    if value < 0.995:
+        return f"{value:.2f} s"
+    if value < 59.95:
+        return f"{value:.1f} s"
+    whole = round(value)
+    if whole < 100:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 100:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def show_age(seconds: float) -> str:
+    """Return as show_seconds() does, and "12 days" where hours say little."""
+    days = int(max(0.0, seconds) // 86400)
+    return show_seconds(seconds) if days < 2 else f"{days} days"
+
+
+def _scaled(size_bytes: float, step: int, units: tuple[str, ...]) -> str:
+    value = float(max(0, size_bytes))
+    for unit in units:
+        if value < 999.5 or unit == units[-1]:
+            return f"{int(value)} B" if unit == "B" else f"{_three_digits(value)} {unit}"
+        value /= step
+    raise AssertionError("unreachable: the last unit takes everything")
+
+
+def _three_digits(value: float) -> str:
+    if value < 9.995:
+        return f"{value:.2f}"
+    if value < 99.95:
+        return f"{value:.1f}"
+    return f"{value:.0f}"

@@ -1,0 +1,81 @@
+"""How is a quantity written for a person?"""
+
+from __future__ import annotations
+
+import pytest
+
+from kboot.quantities import show_age, show_bytes, show_file_in_memory, show_gb, show_memory, show_rate, show_seconds
+
+
+@pytest.mark.parametrize(
+    ("expected", "size"),
+    [
+        ("0 B", 0),
+        ("999 B", 999),
+        ("1.00 kB", 1000),
+        ("1.00 MB", 999_999),
+        ("14.1 GB", 14_063_000_000),
+        ("1.56 TB", 1_560_993_000_000),
+        ("999 GB", 999_400_000_000),
+        ("1.00 TB", 999_600_000_000),
+        ("0 B", -5),
+    ],
+)
+def test_bytes_have_three_digits(expected: str, size: int) -> None:
+    """Bytes are written in powers of ten, three digits at most, and never as 1000 of a unit."""
+    assert expected == show_bytes(size)
+
+
+@pytest.mark.parametrize(
+    ("expected", "seconds"),
+    [
+        ("0.04 s", 0.04),
+        ("1.0 s", 0.999),
+        ("4.2 s", 4.2),
+        ("60 s", 59.97),
+        ("99 s", 99.4),
+        ("1 min 40 s", 99.6),
+        ("33 min 22 s", 2002.2),
+        ("3 h 07 min", 11220),
+        ("0.00 s", -1),
+    ],
+)
+def test_seconds_change_unit_with_length(expected: str, seconds: float) -> None:
+    """A length of time is written in the units a person would use for it."""
+    assert expected == show_seconds(seconds)
+
+
+def test_no_rate_without_bytes_or_time() -> None:
+    """Where nothing moved or no time passed there is no rate."""
+    assert "1.65 GB/s" == show_rate(1_650_000_000, 1.0)
+    assert "" == show_rate(0, 1.0)
+    assert "" == show_rate(5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("expected", "seconds"), [("3.0 s", 3), ("47 h 59 min", 172_740), ("2 days", 172_800), ("12 days", 1_080_000)]
+)
+def test_ages_are_in_days_where_hours_say_little(expected: str, seconds: float) -> None:
+    """Two days and more are whole days."""
+    assert expected == show_age(seconds)
+
+
+@pytest.mark.parametrize(
+    ("expected", "size"),
+    [("0 B", 0), ("64 MiB", 64 << 20), ("139 GiB", 149_000_000_000), ("2 TiB", 2 << 40), ("1.50 TiB", 3 << 39)],
+)
+def test_memory_is_counted_as_its_tools_count_it(expected: str, size: int) -> None:
+    """In powers of 1024; it comes in whole parts, and those need no decimals."""
+    assert expected == show_memory(size)
+
+
+def test_files_beside_memory_are_in_both() -> None:
+    """Who compares a checkpoint with RAM needs one unit."""
+    assert "768 GB (715 GiB)" == show_file_in_memory(768_000_000_000)
+
+
+def test_sums_stay_in_one_unit() -> None:
+    """What `kboot fit` adds up can be added up again."""
+    assert ("1,561 GB", "4.3 GB", "4 GB", "0.6 GB", "28.5 MB", "0 GB") == tuple(
+        map(show_gb, (1_560_993_000_000, 4_310_000_000, 4_000_000_000, 645_000_000, 28_510_000, 0))
+    )
