@@ -7,7 +7,6 @@ import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from types import GenericAlias
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from kboot.errors import ProfileError
@@ -79,20 +78,20 @@ def _line(merged: Merged, path: Path, text: str) -> str:
 
 
 def _typed(wanted: type[T], values: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[T | None, list[Problem]]:
-    """Let pydantic build the value.
+    """Let the validator build the value.
 
     Through JSON and strict: lists become tuples and whole numbers floats, and nothing else is converted.
     """
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic_core import ValidationError
+
+    from kboot.profile.schema import validator
 
     own = [((key,), _unknown(wanted, (key,), given)) for key in sorted(values) if key in _NOT_KEYS | given.keys()]
     dates = [(path, f"is the date {value}; wanted: text, in quotes") for path, value in _dates(values, ())]
     document = {key: value for key, value in values.items() if key not in _NOT_KEYS} | dict(given)
-    # in a tuple, since only a type without a configuration of its own takes one, and hands it down
-    boxed: Any = GenericAlias(tuple, (wanted,))
-    adapter: TypeAdapter[tuple[T]] = TypeAdapter(boxed, config=ConfigDict(extra="forbid", allow_inf_nan=False))
+    checker = validator(wanted)  # type: ignore[arg-type] # mypy takes no class for hashable
     try:
-        (value,) = adapter.validate_json(json.dumps([document], default=str), strict=True)
+        value: T = checker.validate_json(json.dumps(document, default=str), strict=True)
     except ValidationError as exc:
         found = [p for error in exc.errors(include_url=False) for p in _problem(wanted, error, given)]
         return None, [*found, *dates, *own]
@@ -112,7 +111,7 @@ def _dates(node: object, path: Path) -> Iterator[tuple[Path, object]]:
 
 
 def _problem(wanted: type, error: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[Problem]:
-    path: Path = tuple(error["loc"])[1:]
+    path: Path = tuple(error["loc"])
     kind, value = error["type"], error["input"]
     if kind == "unexpected_keyword_argument":
         yield path, _unknown(wanted, path, given)
