@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from kboot.apply.handoff import read_handoff
 from kboot.apply.pin import live_workers
-from kboot.apply.tend import ENGINE_UNIT
 from kboot.apply.weights import listed_model
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gpus_for, layout_for
@@ -20,7 +19,7 @@ from kboot.events import Emit, Notice
 from kboot.facts.asked_types import LiveWorker, ManagerState, WeightShare
 from kboot.facts.cuda import cuda_facts
 from kboot.facts.link_types import CudaFacts
-from kboot.facts.process import Scope, Tree, Unit
+from kboot.facts.process import ENGINE_UNIT, Scope, Tree, Unit
 from kboot.facts.reader import whole_number
 from kboot.facts.types import Gap, Gpu, NodeFacts
 from kboot.host.clock import monotonic_s

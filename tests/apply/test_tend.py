@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from fakes.health import health
 from fakes.workers import running
 from kboot.apply.handoff import read_handoff, write_handoff
 from kboot.apply.tend import Tender
@@ -30,29 +29,6 @@ CPUS = tuple(sorted(os.sched_getaffinity(0)))[:2]
 REPORT = BootReport("b", "p", "c" * 40, "done", 1.0, 2.0, None, None, "full", "", "key", (), (), (), None)
 
 pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
-
-
-class Health(BaseHTTPRequestHandler):
-    """Answers 503 until told otherwise."""
-
-    status = 503
-
-    def do_GET(self) -> None:
-        self.send_response(self.status)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def health() -> Iterator[tuple[str, type[Health]]]:
-    """Serve an engine's health; yield its URL and what to set."""
-    kind = type("OwnHealth", (Health,), {})
-    with HTTPServer(("127.0.0.1", 0), kind) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/health", kind
-        server.shutdown()
 
 
 @pytest.fixture
@@ -91,15 +67,15 @@ def notices(seen: list[Event]) -> list[str]:
 def test_workers_are_proven_when_the_engine_answers_and_again_after_a_restart(paths: Paths) -> None:
     """Nothing is said before health is good; then every worker is on its CPUs, and the boot's report has them."""
     seen: list[Event] = []
-    with health() as (url, answers):
-        prepare(paths, url)
+    with health({"OMP_NUM_THREADS": "1"}) as answers:
+        prepare(paths, answers.url)
         for start in (1, 2):
-            answers.status = 503
+            answers.is_ready(False)
             with running("VLLM::Worker_DP0=3", "VLLM::Worker_DP1=3") as engine:
                 tender = Tender(RealHost(), paths, seen.append, Tree(engine.pid))
                 tender.look()
                 assert [] == [word for word in notices(seen) if word == "workers.proven"][start - 1 :]
-                answers.status = 200
+                answers.is_ready(True)
                 tender.look()
                 before = len(seen)
                 tender.look()
@@ -126,13 +102,13 @@ def test_workers_that_have_loaded_serve_on_their_fast_cpus(paths: Paths) -> None
         (13.0, said("EngineCore_DP0", "init engine (profile, create kv cache, warmup model) took 9.1 s")),
         (14.0, "INFO:     Application startup complete."),
     )
-    with health() as (url, answers), running("VLLM::Worker_DP0=3") as engine:
-        prepare(paths, url)
+    env = (("OMP_NUM_THREADS", "2"), ("VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "1"))
+    with health(dict(env)) as answers, running("VLLM::Worker_DP0=3") as engine:
+        prepare(paths, answers.url)
         plan = WorkerPlan(0, None, CPUS, 2, None, serve_cpus=CPUS[:1])
-        env = (("OMP_NUM_THREADS", "2"), ("VLLM_OMP_NUM_THREADS_SET_BY_VLLM", "1"))
         record = replace(read_handoff(paths), workers=(plan,), env=env)
         assert write_handoff(WriteHandoff("test"), record, paths).error is None
-        answers.status = 200
+        answers.is_ready(True)
         Tender(RealHost(), paths, lambda _event: None, Tree(engine.pid), log=lambda: log).look()
     report = read_boot(paths)
 
@@ -162,3 +138,13 @@ def test_a_tender_can_be_ended_at_any_time(paths: Paths) -> None:
     tender.end()
 
     assert "tend" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_another_process_on_its_port_does_not_make_an_engine_ready(paths: Paths) -> None:
+    """What was not started with the record's environment is not the engine: its caches are not called whole."""
+    with health({"OMP_NUM_THREADS": "9"}) as other, running("VLLM::Worker_DP0=3") as engine:
+        prepare(paths, other.url)
+        other.is_ready(True)
+        Tender(RealHost(), paths, lambda _event: None, Tree(engine.pid)).look()
+
+    assert not (paths.cache / "key/complete").exists()

@@ -42,6 +42,10 @@ def test_an_announced_end_and_the_engines_answer_are_said() -> None:
     ] == status_text(doc).splitlines()
     assert "vllm answers at" in status_text({**doc, "engine": {**engine, "answers": True}})
     assert "vllm" not in status_text({**doc, "engine": {**engine, "answers": None}})
+    by = "held by pid 7 (python3 -m http.server)"
+    assert f": that port is {by}" in " ".join(status_text({**doc, "engine": {**engine, "by": by}}).split())
+    unknown = status_text({**doc, "engine": {**engine, "answers": None, "by": "a process of another user"}})
+    assert "whether that is vllm is not known: it is a process of another user" in " ".join(unknown.split())
 
 
 def test_an_engine_that_nobody_started_yet_is_not_missed() -> None:

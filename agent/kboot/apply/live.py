@@ -5,15 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from kboot.apply.answering import answering
 from kboot.apply.handoff import read_handoff, require_valid
 from kboot.apply.reclaim import drain_engine
 from kboot.apply.standby import go_live, stand_by
-from kboot.apply.tend import ENGINE_UNIT
 from kboot.errors import ActionFailed, KbootError, NotReady
+from kboot.facts.process import ENGINE_UNIT, Tree
 from kboot.handoff import HandoffRecord
 from kboot.host.clock import monotonic_s, sleep_s
 from kboot.host.files import explained
-from kboot.host.http import ask
 from kboot.host.inbox import ask as ask_daemon
 from kboot.host.paths import Paths
 from kboot.host.processes import run
@@ -79,9 +79,10 @@ def answer_of(record: HandoffRecord, paths: Paths, host: Host) -> Answered:
         NotReady: it does not in its time, or nothing that could start it is left.
     """
     began_s = monotonic_s()
+    scopes = tuple(Tree(pid) for pid in (boot_with_engine(paths, host),) if pid is not None)
     if record.health_url is None:
         return Answered(0.0, f"{record.engine} was started; it has nothing to ask on this node")
-    while not ask(record.health_url, _ASK_S).ok:
+    while (said := answering(record, host, _ASK_S, scopes)).answers is False:
         took_s = monotonic_s() - began_s
         if why := _why_never(paths, host):
             raise NotReady("engine-ended", f"{record.engine} will not answer: {why}", where=(record.health_url,))
@@ -89,7 +90,7 @@ def answer_of(record: HandoffRecord, paths: Paths, host: Host) -> Answered:
             raise NotReady(
                 "engine-not-ready",
                 f"{record.engine} did not answer in {took_s:.0f} s, wanted {record.ready_timeout_s} s at most",
-                where=(record.health_url,),
+                where=(record.health_url, *((f"the port is {said.by}",) if said.by else ())),
                 hint=f"`journalctl -u {ENGINE_UNIT}` or {paths.engine_log} says how far it is",
             )
         sleep_s(_LOOK_S)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kboot.apply.tend import ENGINE_UNIT
 from kboot.errors import ProfileError
 from kboot.events import Emit, Notice
+from kboot.facts.process import ENGINE_UNIT
 from kboot.host.clock import monotonic_s
 from kboot.host.files import read_small
 from kboot.host.processes import run

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kboot.apply.answering import answering
 from kboot.apply.cache_record import record_ready
 from kboot.apply.handoff import read_handoff
 from kboot.apply.own_cpus import OwnCpus
@@ -16,17 +17,14 @@ from kboot.engines import ENGINES
 from kboot.engines.logs import LogReader
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
-from kboot.facts.process import Scope, Unit, pids_of
+from kboot.facts.process import ENGINE_UNIT, Scope, Unit, pids_of
 from kboot.handoff import HandoffRecord
 from kboot.host.clock import monotonic_s, unix_s
-from kboot.host.http import ask
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.report.engine import ready_at, with_start
 from kboot.report.saved import process_mark, read_boot, save_report
 from kboot.report.types import WorkerCheck
-
-ENGINE_UNIT = "kboot-engine.service"
 
 _ASK_S = 5.0
 _BECOMING = "; becoming "  # what `kboot exec` says last
@@ -129,7 +127,8 @@ class Tender:
     def _answers(self, start: _Start) -> bool:
         if start.record.health_url is None:
             return monotonic_s() - start.since_s > _WITHOUT_HTTP_S
-        return ask(start.record.health_url, _ASK_S).ok
+        # Another process on its port must not make an engine of an earlier start pass for one that is ready.
+        return answering(start.record, self._host, _ASK_S, (self._scope,)).answers is not False
 
     def _prove(self, start: _Start) -> None:
         now_unix_s = unix_s()

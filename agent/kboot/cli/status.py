@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from kboot.cli.options import Command, Common, Node, common_options, open_node, 
 from kboot.errors import ExitStatus, KbootError
 
 if TYPE_CHECKING:
+    from kboot.facts.process import Scope
     from kboot.handoff import HandoffRecord
     from kboot.report.saved import RunningBoot
     from kboot.report.types import BootReport, WorkerCheck
@@ -68,8 +69,7 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
     """Return the document with the engine of the record and its workers, as they are now, or were when it answered."""
     from kboot.apply.handoff import read_handoff
     from kboot.apply.pin import live_workers
-    from kboot.apply.tend import ENGINE_UNIT
-    from kboot.facts.process import Scope, Tree, Unit
+    from kboot.facts.process import ENGINE_UNIT, Tree, Unit
     from kboot.report.render_json import workers_json
     from kboot.report.saved import read_boot
 
@@ -83,7 +83,7 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
         found: tuple[WorkerCheck, ...] = ()
         engine = None
     else:
-        engine = _engine_json(record, node)
+        engine = _engine_json(record, node, scopes)
         found = live_workers(record.workers, record.worker_titles, dict(record.env), node.host, scopes, known)
     if doc["state"] == "standby":  # an engine that nobody has started yet is not off its plan
         return {**doc, "engine": engine, "workers": []}
@@ -91,13 +91,16 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
     return {**doc, "engine": engine, "workers": workers_json(found or at_answer)}
 
 
-def _engine_json(record: HandoffRecord, node: Node) -> Mapping[str, Any]:
-    """Return the record's engine; answers: None where it has nothing to ask on this node, or this is a recorded one."""
-    from kboot.host.http import ask
+def _engine_json(record: HandoffRecord, node: Node, scopes: Sequence[Scope]) -> Mapping[str, Any]:
+    """Return the record's engine.
 
-    asked = record.health_url is not None and node.host.live
-    answers = ask(record.health_url or "", _ENGINE_S).ok if asked else None
-    return {"name": record.engine, "url": record.health_url, "answers": answers}
+    answers: None where it has nothing to ask on this node, this is a recorded one, or it is not to be seen who answers;
+    by: who answers in the engine's place, or might.
+    """
+    from kboot.apply.answering import answering
+
+    said = answering(record, node.host, _ENGINE_S, scopes)
+    return {"name": record.engine, "url": record.health_url, "answers": said.answers, "by": said.by}
 
 
 def _ask_daemon(node: Node) -> Mapping[str, Any] | None:

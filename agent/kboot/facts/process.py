@@ -10,6 +10,7 @@ from kboot.cpulist import parse_cpu_list
 from kboot.facts.reader import whole_number
 from kboot.host.types import Host
 
+ENGINE_UNIT = "kboot-engine.service"
 _NS_PER_S = 1e9
 
 

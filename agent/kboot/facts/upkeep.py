@@ -11,7 +11,7 @@ from threading import Thread
 from kboot.facts.blocked import collect_blocked
 from kboot.facts.env_files import assignments, odd_lines
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo, real_path
-from kboot.facts.process import Unit, pids_of
+from kboot.facts.process import ENGINE_UNIT, Unit, pids_of
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.secrets import collect_identity, collect_readable
 from kboot.facts.smart import collect_smart
@@ -47,7 +47,6 @@ OUR_UNITS = (
     *("systemctl", "show", "--property=Id,LoadState,ActiveState,Result,NRestarts"),
     *("kboot.service", "kboot-engine.service", "kboot-scrub.service"),
 )
-_ENGINE_UNIT = "kboot-engine.service"
 _ENV_FILES = ("env", "engine.env")
 _VARIABLES = re.compile(
     r"(?:HF|HUGGINGFACE|VLLM|SGLANG|TORCH|TORCHINDUCTOR|TRITON|FLASHINFER|CUDA|NCCL|OMP|MKL)_\w+"
@@ -232,7 +231,7 @@ def _port(reader: Reader, number: int, cache: str) -> PortState | None:
 
 def _started_by_kboot(host: Host, cache: str) -> frozenset[int]:
     """Return the processes of the engine's service, and those that were given kernel caches of this node."""
-    return frozenset((*pids_of(host, Unit(_ENGINE_UNIT)), *pids_with(f"={cache}/")))
+    return frozenset((*pids_of(host, Unit(ENGINE_UNIT)), *pids_with(f"={cache}/")))
 
 
 def _listens(table: str, port: int) -> bool:

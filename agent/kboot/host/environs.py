@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 
 _LIMIT_BYTES = 4 << 20
+
+
+def environ_has(pid: int, settings: Sequence[str]) -> bool | None:
+    """Return whether a process was started with all of these "NAME=value"; None where it is not this user's to see."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            return set(map(os.fsencode, settings)) <= set(file.read(_LIMIT_BYTES).split(b"\0"))
+    except OSError:
+        return None
 
 
 def pids_with(text: str) -> tuple[int, ...]:

@@ -49,12 +49,18 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
 
 
 def _engine(engine: Mapping[str, Any] | None, width: int) -> list[str]:
-    """Return whether the engine answers; nothing where it cannot be asked."""
-    if engine is None or engine.get("answers") is None:
+    """Return whether the engine answers, or who does in its place; nothing where it cannot be asked."""
+    if engine is None:
         return []
-    return wrap(
-        f"{engine['name']} {'answers' if engine['answers'] else 'does not answer'} at {engine['url']}", "  ", width
-    )
+    name, url, by = engine["name"], engine["url"], engine.get("by")
+    match engine.get("answers"):
+        case None:
+            text = f"{url} answers; whether that is {name} is not known: it is {by}" if by else ""
+        case True:
+            text = f"{name} answers at {url}"
+        case _:
+            text = f"{name} does not answer at {url}" + (f": that port is {by}" if by else "")
+    return wrap(text, "  ", width) if text else []
 
 
 def _phase_row(phase: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -1,0 +1,72 @@
+"""Who answers on the engine's port?"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from fakes.health import health
+from kboot.apply.answering import Answering, answering
+from kboot.facts.process import Tree
+from kboot.handoff import HandoffRecord, WorkerPlan
+from kboot.host.real import RealHost
+
+MINE = ("KBOOT_TEST_MARK", "mine")
+RECORD = HandoffRecord(
+    *("boot", "p", "d", "o/m", "c" * 40, "m", "full", 0.0, "claim", "/models/p", (), "vllm"),
+    argv=("/opt/vllm/bin/vllm", "serve", "/models/p"),
+    env=(MINE,),
+    unset=(),
+    cpus=(),
+    memory_node=None,
+    workers=(WorkerPlan(0, 0, (0,), 1, None),),
+    worker_titles=(),
+    cache_key="key",
+    cache_dir="/cache/key",
+    served_name="o/m",
+    health_url=None,
+    models_url=None,
+    completion_url=None,
+    ready_timeout_s=60,
+    kboot_version="0",
+    created_unix_s=0.0,
+)
+PATIENCE_S = 30.0
+
+
+def test_an_engine_is_known_by_what_it_was_started_with() -> None:
+    """All that the record sets is in its environment; before it is ready, nobody answers."""
+    with health(dict([MINE])) as engine:
+        record = replace(RECORD, health_url=engine.url)
+        assert Answering(False) == answering(record, RealHost(), PATIENCE_S)
+        engine.is_ready(True)
+
+        assert Answering(True) == answering(record, RealHost(), PATIENCE_S)
+
+
+def test_another_process_is_named_and_is_no_engine() -> None:
+    """It answers 200 on the engine's port; the record sets something else, or one thing more."""
+    with health(dict([MINE])) as other:
+        other.is_ready(True)
+        for env in ((("KBOOT_TEST_MARK", "theirs"),), (MINE, ("KBOOT_TEST_MORE", "1"))):
+            said = answering(replace(RECORD, health_url=other.url, env=env), RealHost(), PATIENCE_S)
+            assert (False, f"held by pid {other.pid} (") == (said.answers, said.by.partition("(")[0] + "(")
+
+
+def test_what_a_boot_started_is_its_engine() -> None:
+    """A process below the one that serves needs no other proof."""
+    with health({}) as engine:
+        engine.is_ready(True)
+        record = replace(RECORD, health_url=engine.url)
+
+        assert Answering(True) == answering(record, RealHost(), PATIENCE_S, (Tree(os.getpid()),))
+
+
+def test_where_nothing_can_be_known_nothing_is_claimed() -> None:
+    """A record that sets nothing proves nobody; an engine without an address has nothing to ask."""
+    with health({}) as engine:
+        engine.is_ready(True)
+        said = answering(replace(RECORD, health_url=engine.url, env=()), RealHost(), PATIENCE_S)
+
+    assert (None, True) == (said.answers, said.by.startswith(f"held by pid {engine.pid} ("))
+    assert Answering(None) == answering(RECORD, RealHost(), PATIENCE_S)
