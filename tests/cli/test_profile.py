@@ -21,7 +21,7 @@ def test_the_list_shows_the_layouts_and_the_file(kboot: Kboot) -> None:
     """As its help says; no line is wider than a terminal."""
     out = kboot("profile", "list").out
 
-    assert "demo: kboot demo\n  layouts  demo-2-workers\n  file     profiles/models/demo.toml" in out
+    assert "demo: kboot demo\n  layouts  demo-2-workers\n  from     kboot" in out
     assert [] == [line for line in out.splitlines() if len(line) > 80]
 
 

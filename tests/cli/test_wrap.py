@@ -94,6 +94,9 @@ def test_the_command_becomes_this_process_with_share_cache_and_arguments(kboot: 
     assert 1 <= int(share) <= len(os.sched_getaffinity(0))
     assert cache.startswith(str(kboot.folder / "state/cache"))
     assert Path(cache).parent.joinpath("factors.json").is_file()
+    assert "of a command line that `kboot exec` starts" in " ".join(kboot("cache", "status").out.split())
+    (finding,) = kboot("doctor", "--json", "--check", "cache.complete").doc["findings"]
+    assert ("ok", "1 cache of command lines; no boot has made one") == (finding["status"], finding["seen"])
 
 
 def test_the_key_is_the_same_at_every_start_and_another_for_another_program(kboot: Kboot) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from kboot.engines.types import CacheKey, of_command
 from kboot.plan.cache_garbage import Aside, Budget, CacheFolder, choose_aside, choose_garbage
 
 GB = 10**9
@@ -31,6 +34,15 @@ def test_incomplete_folders_that_were_replaced_go() -> None:
     ]
 
     assert {"old": "no boot with it reached ready"} == chosen(folders)
+
+
+def test_a_wrapped_commands_caches_go_by_age_alone() -> None:
+    """No boot completes them, and every start makes the folder anew: that is when it was of use."""
+    made = of_command(CacheKey("exec", {"engine": "command"})).factors
+    folders = [replace(folder("exec", None, complete=False, made=9), factors=made), folder("good", 1)]
+
+    assert {} == chosen(folders)
+    assert {"exec": "not used for 9 days"} == chosen(folders, days=7)
 
 
 def test_over_budget_the_longest_unused_go_first() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.types import EVERYWHERE, Check, Finding
 from kboot.checks.words import count, some
+from kboot.engines.types import is_of_command
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
@@ -14,7 +15,10 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if profile is not None and not profile.cache.enabled:
         return Finding("skip", "the profile keeps no kernel caches")
     caches = facts.caches
-    folders = set(caches.factors_of) | caches.complete
+    commands = {name for name, factors in caches.factors_of.items() if is_of_command(factors)}
+    folders = (set(caches.factors_of) - commands) | caches.complete
+    if not folders and commands:
+        return Finding("ok", f"{count(len(commands), 'cache')} of command lines; no boot has made one")
     if not folders:
         return Finding("skip", "there are none yet: the first boot compiles what it needs and keeps it")
     partial = sorted(folders - caches.complete)

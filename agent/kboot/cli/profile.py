@@ -59,7 +59,8 @@ def _summary_lines(summary: ProfileSummary) -> list[str]:
 
     rows = [("layouts", ", ".join(summary.layouts))] if summary.error is None else []
     title = summary.title if summary.error is None else f"not valid: {summary.error.message}"
-    return [*wrap(f"{summary.name}: {title}"), *table([*rows, ("file", summary.where)])]
+    shipped = summary.where.startswith("profiles/")
+    return [*wrap(f"{summary.name}: {title}"), *table([*rows, ("from", "kboot" if shipped else summary.where)])]
 
 
 @command.command(

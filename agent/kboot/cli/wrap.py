@@ -12,7 +12,7 @@ import click
 
 from kboot.cli.options import Asked, Common, Node, open_profile
 from kboot.engines.common import cache_key, cache_settings, thread_settings
-from kboot.engines.types import CacheKey, CpuPlacement, Setting
+from kboot.engines.types import CacheKey, CpuPlacement, Setting, of_command
 from kboot.errors import ActionFailed
 from kboot.facts.types import GpuFacts, NodeFacts
 from kboot.profile.types import CheckpointAsk, CpuAsk, LayoutAsk, ParallelAsk, Profile
@@ -157,7 +157,7 @@ def _key(name: str, facts: NodeFacts, workers: int) -> CacheKey:
         name="exec", gpu="none", gpus_per_node=0, engine="command", parallel=ParallelAsk(data=workers), command=(name,)
     )
     profile = Profile(name="exec", schema=1, checkpoint=CheckpointAsk(repo=f"exec/{name}"), layout=(layout,))
-    return cache_key(facts, profile, layout, re.sub(r"[^A-Za-z0-9._-]", "_", name))
+    return of_command(cache_key(facts, profile, layout, re.sub(r"[^A-Za-z0-9._-]", "_", name)))
 
 
 def _say(common: Common, plan: Wrapped) -> None:

@@ -61,6 +61,19 @@ class CacheKey:
     factors: Mapping[str, str]
 
 
+_MADE_BY, _EXEC = "made_by", "kboot exec"
+
+
+def of_command(key: CacheKey) -> CacheKey:
+    """Return the key of a command line that `kboot exec -- CMD` starts; its name stays."""
+    return CacheKey(key.name, {**key.factors, _MADE_BY: _EXEC})
+
+
+def is_of_command(factors: Mapping[str, str]) -> bool:
+    """Return whether a folder is a wrapped command line's: nobody knows when that is ready, so no mark says it."""
+    return factors.get(_MADE_BY) == _EXEC
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchAsk:
     """All an adapter needs besides facts and profile.

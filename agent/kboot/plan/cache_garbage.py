@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from kboot.engines.types import is_of_command
+
 _DAY_S = 86_400.0
 SETTLED_S = _DAY_S
 """An incomplete folder younger than this may be one that a boot is filling."""
@@ -27,6 +29,11 @@ class CacheFolder:
     files: int
     last_used_unix_s: float | None
     made_unix_s: float = 0.0
+
+    @property
+    def of_command(self) -> bool:
+        """It is a wrapped command's: nobody knows when that is ready, and each start makes the folder anew."""
+        return is_of_command(self.factors)
 
     @property
     def touched_unix_s(self) -> float:
@@ -71,7 +78,7 @@ def choose_garbage(
         age_s = now_unix_s - folder.touched_unix_s
         if folder.key in keep:
             continue
-        if not folder.complete and age_s > SETTLED_S:
+        if not folder.complete and not folder.of_command and age_s > SETTLED_S:
             chosen[folder.key] = "no boot with it reached ready"
         elif budget.max_age_s and age_s > budget.max_age_s:
             chosen[folder.key] = f"not used for {age_s / _DAY_S:.0f} days"

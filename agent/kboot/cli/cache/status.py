@@ -42,6 +42,12 @@ def status_command(common: Common) -> None:
     )
 
 
+def _state(folder: CacheFolder) -> str:
+    if folder.of_command:
+        return "of a command line that `kboot exec` starts"
+    return "complete" if folder.complete else "not complete: no boot with it reached ready"
+
+
 def _status_text(folders: Sequence[CacheFolder], node: Node, *, verbose: bool) -> str:
     from kboot.checks.words import count
     from kboot.quantities import show_bytes
@@ -52,11 +58,14 @@ def _status_text(folders: Sequence[CacheFolder], node: Node, *, verbose: bool) -
         return f"no kernel cache below {node.paths.cache} yet; `kboot boot` makes one"
     lines: list[str] = []
     for folder in folders:
-        used = "not on record" if folder.last_used_unix_s is None else show_time(folder.last_used_unix_s)
-        state = "complete" if folder.complete else "not complete: no boot with it reached ready"
+        used_unix_s = folder.made_unix_s if folder.of_command else folder.last_used_unix_s
+        used = "not on record" if used_unix_s is None else show_time(used_unix_s)
         lines.append(folder.key)
         lines += table(
-            [("size", f"{show_bytes(folder.size_bytes)} in {count(folder.files, 'file')}, {state}"), ("used", used)]
+            [
+                ("size", f"{show_bytes(folder.size_bytes)} in {count(folder.files, 'file')}, {_state(folder)}"),
+                ("used", used),
+            ]
         )
         if verbose:
             lines += table(sorted(folder.factors.items()), 4)
