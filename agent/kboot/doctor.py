@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks import CHECKS
+from kboot.checks.every import CHECKS
 from kboot.checks.fixes import does, undoes
 from kboot.checks.launching import cache_key
 from kboot.checks.types import STATUSES, Check, Finding, Mode, Status

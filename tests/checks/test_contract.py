@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 import kboot.checks
 from kboot.answers import RateLimit, SourceAnswer
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks import CHECKS
+from kboot.checks.every import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
 from kboot.facts.asked_types import AllReduce, DiagTest, LiveWorker
 from kboot.facts.fleet_types import NodeStatement

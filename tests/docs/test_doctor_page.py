@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kboot.checks import CHECKS
+from kboot.checks.every import CHECKS
 from kboot.checks.types import MODES, STATUSES
 
 PAGE = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
