@@ -52,6 +52,38 @@ def test_evidence_stays(text: str) -> None:
     assert text == redact(text, ("node7",))
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("doctor quick on ai: 2 fail", "doctor quick on <host>: 2 fail"),
+        ("pid 7 on ai since noon", "pid 7 on <host> since noon"),
+        ("ai:/vol/models on /m", "<host>:/vol/models on /m"),
+        ("http://ai:8080/hf and x@ai", "http://<host>:8080/hf and x@<host>"),
+        ("ai.corp.example", "<host>.corp.example"),
+        ("hostname: ai", "hostname: <host>"),
+        ("an ai model, /opt/ai/bin, ai-tools", "an ai model, /opt/ai/bin, ai-tools"),
+        ("said ai.", "said ai."),
+    ],
+)
+def test_a_name_of_two_letters_goes_where_a_machine_is_meant(text: str, wanted: str) -> None:
+    """Elsewhere it is an ordinary word; what was replaced is not found again."""
+    assert wanted == redact(text, ("ai",))
+    assert wanted == redact(wanted, ("ai",))
+
+
+def test_short_names_with_a_digit_are_no_words() -> None:
+    """They go wherever they stand alone."""
+    assert "<host> answers, h10 and sh1 do not" == redact("h1 answers, h10 and sh1 do not", ("h1",))
+    assert "100 files from <host>:/vol" == redact("100 files from 100:/vol", ("100.corp.example",))
+
+
+def test_a_field_that_holds_a_name_holds_none_afterwards() -> None:
+    """Of any length; a field of something else keeps the same letters."""
+    assert {"hostname": "<host>", "user": "ai", "says": "ai"} == redact_document(
+        {"hostname": "ai", "user": "ai", "says": "ai"}, ["ai"]
+    )
+
+
 def test_documents_are_redacted_in_depth() -> None:
     """Keys and values at any depth; numbers stay."""
     assert {"on <host>": [{"a": "<address>"}, 3, None]} == redact_document(

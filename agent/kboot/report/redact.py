@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 
-_MIN_NAME = 3
+_WORD = 3
+"""A name of fewer letters, "ai" or "x", is more often a word, one of digits a number: they go where a machine is."""
+
+_HOST_KEYS = frozenset({"hostname", "host", "node", "nodename", "machine", "server", "me", "holder"})
 _KEPT_NAMES = frozenset({"localhost", "localhost.localdomain"})
 _KEPT_ADDRESSES = frozenset({"127.0.0.1", "0.0.0.0", "::1", "::"})
 _NAME = r"[\w.-]*(?:token(?!s(?![a-z])|iz)|passw(?:or)?d|secret|api[_-]?key|access[_-]?key|credential)[\w.-]*"
@@ -44,9 +47,18 @@ def redact(text: str, names: Iterable[str] = ()) -> str:
     text = _MAC.sub("<mac>", text)
     text = _ADDRESS.sub(_address, text)
     for name in sorted({part for each in names for part in (each, each.partition(".")[0])}, key=len, reverse=True):
-        if len(name) >= _MIN_NAME and name not in _KEPT_NAMES:
-            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "<host>", text)
+        if name and name not in _KEPT_NAMES:
+            text = _without(name, text)
     return text
+
+
+def _without(name: str, text: str) -> str:
+    """Return the text without a machine's name: a word of its own, or of a short one the places of names."""
+    bare = re.escape(name)
+    if not name.isdigit() and (len(name) >= _WORD or not name.isalpha()):
+        return re.sub(rf"(?<![\w-]){bare}(?![\w-])", "<host>", text)
+    before = r"(?:(?<=://)|(?<=@)|(?<=\bon )|(?<=\bhost )|(?<=\bnode )|(?<=hostname[ =:])|(?<=hostname: ))"
+    return re.sub(rf"{before}{bare}(?![\w-])|(?<![\w./-]){bare}(?=:/|\.\w)", "<host>", text)
 
 
 def redact_document(value: object, names: Iterable[str] = ()) -> object:
@@ -71,6 +83,8 @@ def _redact_named(name: str, value: object, names: tuple[str, ...]) -> object:
     """Return a value without secrets; a text whose name says that it is one goes as a whole."""
     if isinstance(value, str) and value and _NAMED_SO.fullmatch(name):
         return value if value.startswith("/") else "<secret>"  # the path of a token file is evidence
+    if name.lower() in _HOST_KEYS and value in names and value not in _KEPT_NAMES:
+        return "<host>"
     return redact_document(value, names)
 
 
