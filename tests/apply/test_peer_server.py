@@ -128,6 +128,18 @@ def test_a_file_that_was_changed_is_given_no_more(node: Node) -> None:
     assert (206, 404) == (before, node.ask(target, "bytes=0-9").status)
 
 
+def test_a_node_knows_whether_those_who_follow_it_have_heard_that_it_has_everything(node: Node) -> None:
+    """Nobody follows; then one does, and hears it only when it asks again."""
+    before, board = node.server.has_untold, node.offer()
+    node.ask(have_target(REPO, COMMIT))
+    for file in LISTING.files:
+        board.proven(file.blob_id)
+    asked = node.server.has_untold
+    node.ask(have_target(REPO, COMMIT))
+
+    assert (False, True, False) == (before, asked, node.server.has_untold)
+
+
 def test_files_that_nobody_here_hashed_are_not_given(node: Node) -> None:
     """They have their names and sizes, and no proof."""
     copy_in(node.store, LISTING, FILES)

@@ -36,6 +36,7 @@ _TARGET = re.compile(re.escape(PREFIX) + r"/(have|blob)/([\w.-]+(?:/[\w.-]+)?)/(
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})")
 _FROM = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 _TOLD_CLIENTS = 64
+_ASKS_S = 3.0  # who has not asked for so long follows this node no more
 
 
 class PeerServer:
@@ -63,6 +64,7 @@ class PeerServer:
         self._told: set[str] = set()
         self._pass_by = pass_by
         self._given_s = monotonic_s()
+        self._askers: dict[str, tuple[float, bool]] = {}  # client → when it asked what is here, was it told: everything
         self._server = RangeServer(address, port, self.answer, self._pass)
         self.address, self.port = self._server.address, self._server.port
 
@@ -74,6 +76,13 @@ class PeerServer:
     def quiet_s(self) -> float:
         """For how long no byte of a file has been given."""
         return monotonic_s() - self._given_s
+
+    @property
+    def has_untold(self) -> bool:
+        """Whether somebody who asks every moment what is here does not know yet that everything is."""
+        now = monotonic_s()
+        with self._lock:
+            return any(not told and now - asked_s < _ASKS_S for asked_s, told in self._askers.values())
 
     def close(self) -> None:
         """Stop answering."""
@@ -109,12 +118,19 @@ class PeerServer:
         if found is None or board is None or (found[2], found[3]) != (board.repo, board.commit):
             return _document(404, {"code": "not-known"})
         if found[1] == "have":
-            return _document(200, board.document())
+            return _document(200, self._told_of(board, asked.client))
         wanted = _RANGE.fullmatch(byte_range)
         part = board.part(found[4] or "", int(wanted[1]), int(wanted[2]) + 1) if wanted else None
         if part is None:
             return _document(404, {"code": "not-here"})
         return _partial(*part)
+
+    def _told_of(self, board: Board, client: str) -> Mapping[str, object]:
+        now, document = monotonic_s(), board.document()
+        with self._lock:
+            self._askers = {c: seen for c, seen in self._askers.items() if now - seen[0] < _ASKS_S}
+            self._askers[client] = (now, document["complete"] is True)
+        return document
 
     def _signed(self, request: Request, nonce: str, reply: Reply) -> Reply:
         given = Answer(reply.status, reply.headers.get("Content-Range", ""), reply.body)
