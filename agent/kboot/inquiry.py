@@ -17,11 +17,12 @@ from kboot.cpulist import parse_cpu_list
 from kboot.errors import FactMissing, KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.facts.asked_types import LiveWorker, ManagerState, WeightShare
+from kboot.facts.basic_types import Gap
 from kboot.facts.cuda import cuda_facts
 from kboot.facts.link_types import CudaFacts
 from kboot.facts.process import ENGINE_UNIT, Scope, Tree, Unit
 from kboot.facts.reader import whole_number
-from kboot.facts.types import Gap, Gpu, NodeFacts
+from kboot.facts.types import Gpu, NodeFacts
 from kboot.host.clock import monotonic_s
 from kboot.host.cuda import ask_cuda, begin_cuda
 from kboot.host.nvml import Begun

@@ -11,10 +11,11 @@ from kboot.checks.asked import layout_for
 from kboot.checks.types import Finding, Mode
 from kboot.errors import KbootError
 from kboot.events import Emit, Event, Notice
+from kboot.facts.basic_types import Gap
 from kboot.facts.collect import collect
 from kboot.facts.engine import collect_engine
 from kboot.facts.measured_types import MeasuredFacts, ReadSample
-from kboot.facts.types import Gap, NodeFacts
+from kboot.facts.types import NodeFacts
 from kboot.host.paths import Paths
 from kboot.host.probes import ask_in_child
 from kboot.host.read_rate import fault_in, read_past_cache

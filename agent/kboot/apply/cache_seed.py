@@ -7,17 +7,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kboot.apply.cache_import import Imported, Readable, import_cache
 from kboot.errors import ActionFailed, KbootError, SourceError
-from kboot.events import Emit
 from kboot.host.clock import sleep_s
 from kboot.host.stream import open_to_read
 from kboot.plan.cache import misfits
-from kboot.plan.types import PrepareCache
 from kboot.sources.download import download
 from kboot.sources.s3_object import open_object
 from kboot.sources.secrets import without_query
+
+if TYPE_CHECKING:
+    from kboot.events import Emit
+    from kboot.plan.types import PrepareCache
 
 S3_SCHEME = "s3://"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kboot.apply.cache_import import Imported
 from kboot.apply.cache_seed import Seeding, seed_cache, seed_name
@@ -13,9 +14,11 @@ from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs
 from kboot.host.sharing import engine_dir_mode
 from kboot.host.trial import try_folder
-from kboot.plan.types import PrepareCache
-from kboot.report.types import Outcome
 from kboot.store.cache_files import COMPLETE, FACTORS
+
+if TYPE_CHECKING:
+    from kboot.plan.types import PrepareCache
+    from kboot.report.types import Outcome
 
 
 def prepare_cache(action: PrepareCache, seeding: Seeding | None = None) -> Outcome:

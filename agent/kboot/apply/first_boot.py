@@ -7,19 +7,21 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kboot.checkpoint import CheckpointFacts, LocalFile
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.files import atomic_write, read_small
-from kboot.host.paths import Paths
-from kboot.host.types import Host
 from kboot.plan.cache import differing
-from kboot.profile.types import Profile
 from kboot.store.baked import Baked, read_baked
 from kboot.store.layout import is_commit
 from kboot.store.ledger import forget_files, stored_rows
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import CheckpointFacts, LocalFile
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.profile.types import Profile
 
 ADOPTED = "image.json"
 """In the state folder: on which machine the image was last found. Never in an image that was sealed."""

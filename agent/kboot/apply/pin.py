@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kboot.checks.words import count
 from kboot.facts.cgroup import throttling
 from kboot.facts.process import Scope, pids_of, read_process, title_of
 from kboot.facts.reader import Reader
-from kboot.handoff import WorkerPlan
 from kboot.host.tasks import pin_task
-from kboot.host.types import Host
-from kboot.report.types import WorkerCheck
 from kboot.report.workers import Seen, check_worker
+
+if TYPE_CHECKING:
+    from kboot.handoff import WorkerPlan
+    from kboot.host.types import Host
+    from kboot.report.types import WorkerCheck
 
 _NVML_TIMEOUT_S = 5.0
 _ROUNDS = 10  # a process that starts threads faster than ten passes is looked at again by the next sweep

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from kboot.apply.own_cpus import OwnCpus
 from kboot.apply.pin_watch import PinWatch
 from kboot.engines.sglang import WORKER_TITLES as SGLANG
 from kboot.engines.tokenspeed import WORKER_TITLES as TOKENSPEED
-from kboot.engines.types import CpuPlacement
 from kboot.engines.vllm import WORKER_TITLES as VLLM
 from kboot.events import Event, Notice
 from kboot.facts.process import Tree
@@ -24,8 +24,11 @@ from kboot.handoff import WorkerPlan
 from kboot.host.clock import monotonic_s
 from kboot.host.processes import start_beside
 from kboot.host.real import RealHost
-from kboot.host.types import Host
 from kboot.report.saved import process_mark
+
+if TYPE_CHECKING:
+    from kboot.engines.types import CpuPlacement
+    from kboot.host.types import Host
 
 TITLES = (*VLLM, *SGLANG, *TOKENSPEED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kboot.apply.pin import (
     Found,
@@ -19,11 +19,13 @@ from kboot.apply.pin import (
 )
 from kboot.cpulist import format_cpu_list
 from kboot.events import Emit, Notice
-from kboot.facts.process import Scope
-from kboot.handoff import WorkerPlan
 from kboot.host.clock import monotonic_s
-from kboot.host.types import Host
-from kboot.report.types import WorkerCheck
+
+if TYPE_CHECKING:
+    from kboot.facts.process import Scope
+    from kboot.handoff import WorkerPlan
+    from kboot.host.types import Host
+    from kboot.report.types import WorkerCheck
 
 SWEEP_S = 2.0
 _NVML_EVERY_S = 15.0

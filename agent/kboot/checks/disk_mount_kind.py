@@ -6,7 +6,8 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import EVERYWHERE, Check, Finding
 from kboot.checks.words import some
-from kboot.facts.types import Mount, NodeFacts
+from kboot.facts.basic_types import Mount
+from kboot.facts.types import NodeFacts
 from kboot.plan.loading import CONTAINER, LOCAL, MEMORY
 from kboot.profile.types import Profile
 

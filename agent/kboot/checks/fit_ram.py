@@ -7,7 +7,8 @@ from kboot.checks.asked import gap_reason, layout_for, workers
 from kboot.checks.fit_vram import weight_bytes
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, percent
-from kboot.facts.types import MemoryFacts, NodeFacts
+from kboot.facts.basic_types import MemoryFacts
+from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 from kboot.quantities import show_file_in_memory, show_memory
 

@@ -6,7 +6,8 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gpus_for, layout_for, needs_gpus
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, some
-from kboot.facts.types import Gap, NodeFacts
+from kboot.facts.basic_types import Gap
+from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kboot.engines.command import Command
 from kboot.engines.demo import Demo
 from kboot.engines.sglang import Sglang
 from kboot.engines.tokenspeed import Tokenspeed
-from kboot.engines.types import Engine
 from kboot.engines.vllm import Vllm
-from kboot.profile.types import EngineName
+
+if TYPE_CHECKING:
+    from kboot.engines.types import Engine
+    from kboot.profile.types import EngineName
 
 ENGINES: tuple[Engine, ...] = (Vllm(), Sglang(), Tokenspeed(), Command(), Demo())
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kboot.engines import common, sglang, tokenspeed, vllm
-from kboot.engines.types import CacheKey, CacheSign, EnginePhase, Launch, LaunchAsk
 from kboot.engines.vllm import CACHE_SIGNS, FAILURES, PHASES, THREADS
 from kboot.errors import ProfileError
-from kboot.facts.types import NodeFacts
-from kboot.profile.types import EngineName, LayoutAsk, Profile
+
+if TYPE_CHECKING:
+    from kboot.engines.types import CacheKey, CacheSign, EnginePhase, Launch, LaunchAsk
+    from kboot.facts.types import NodeFacts
+    from kboot.profile.types import EngineName, LayoutAsk, Profile
 
 
 class Command:

@@ -6,11 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kboot.engines.types import CacheKey, CpuPlacement, Launch, LaunchAsk, Setting
 from kboot.errors import FactMissing, ProfileError
-from kboot.facts.types import GpuFacts, NodeFacts
-from kboot.profile.types import EngineName, LayoutAsk, Profile
+
+if TYPE_CHECKING:
+    from kboot.facts.types import GpuFacts, NodeFacts
+    from kboot.profile.types import EngineName, LayoutAsk, Profile
 
 UNSET: tuple[str, ...] = (
     # kboot's own service manager: a child that pings or reports would speak for kboot (systemd#25961).

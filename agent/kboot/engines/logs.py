@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from kboot.engines.types import Engine, EnginePhase
+if TYPE_CHECKING:
+    from kboot.engines.types import Engine, EnginePhase
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}")

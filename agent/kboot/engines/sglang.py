@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kboot.engines import common
 from kboot.engines.types import CacheKey, CacheSign, EnginePhase, Launch, LaunchAsk, Setting
 from kboot.engines.vllm import FAILURES
-from kboot.facts.types import NodeFacts
-from kboot.profile.types import EngineName, LayoutAsk, Profile
+
+if TYPE_CHECKING:
+    from kboot.facts.types import NodeFacts
+    from kboot.profile.types import EngineName, LayoutAsk, Profile
 
 _DIST_INIT_PORT = 20000
 

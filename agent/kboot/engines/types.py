@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kboot.facts.types import NodeFacts
-from kboot.profile.types import EngineName, LayoutAsk, Profile
+if TYPE_CHECKING:
+    from kboot.facts.types import NodeFacts
+    from kboot.profile.types import EngineName, LayoutAsk, Profile
 
 
 @dataclass(frozen=True, slots=True)

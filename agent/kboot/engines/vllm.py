@@ -6,11 +6,15 @@ external load balancers and other engines of the node are not all counted (vllm#
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kboot.cpulist import format_cpu_list
 from kboot.engines import common
 from kboot.engines.types import CacheKey, CacheSign, CpuPlacement, EnginePhase, Launch, LaunchAsk, Setting
-from kboot.facts.types import NodeFacts
-from kboot.profile.types import EngineName, LayoutAsk, Profile
+
+if TYPE_CHECKING:
+    from kboot.facts.types import NodeFacts
+    from kboot.profile.types import EngineName, LayoutAsk, Profile
 
 _RPC_PORT = "29550"
 _MASTER_PORT = "29501"

@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.cache_scan import scan_cache
 from kboot.facts.reader import Reader
-from kboot.facts.types import CacheFacts, Gap, NodeFacts
+from kboot.facts.types import CacheFacts, NodeFacts
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.jsontext import parse_json

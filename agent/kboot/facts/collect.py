@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from threading import Thread
 from typing import Any
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.caches import collect_caches
 from kboot.facts.cpu import collect_cpu
 from kboot.facts.disks import collect_disks
@@ -23,7 +24,7 @@ from kboot.facts.programs import collect_programs
 from kboot.facts.storage import collect_storage
 from kboot.facts.system import collect_system
 from kboot.facts.tune import collect_tune
-from kboot.facts.types import Gap, NodeFacts
+from kboot.facts.types import NodeFacts
 from kboot.host.clock import unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.reader import Reader, node_number, whole_number
-from kboot.facts.types import Disk, Gap
+from kboot.facts.types import Disk
 from kboot.host.types import Host
 
 _BLOCK = "/sys/block"

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Mapping
 
 from kboot import __version__
+from kboot.facts.basic_types import Gap
 from kboot.facts.engine_build import builds
 from kboot.facts.programs import path_folders
 from kboot.facts.reader import Reader
-from kboot.facts.types import EngineFacts, Gap
+from kboot.facts.types import EngineFacts
 from kboot.host.types import Host
 
 _PACKAGED = ("vllm", "sglang", "tokenspeed")

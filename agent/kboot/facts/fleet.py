@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.fleet_names import (
     expand_hostlist,
     hosts_of_group,
@@ -17,7 +18,6 @@ from kboot.facts.fleet_names import (
 from kboot.facts.fleet_record import record_from_text
 from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.facts.reader import Reader, whole_number
-from kboot.facts.types import Gap
 from kboot.host.names import addresses_of, is_address, own_addresses
 from kboot.host.paths import Paths
 from kboot.host.types import Host

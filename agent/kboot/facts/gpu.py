@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.memory import MEMINFO
 from kboot.facts.reader import Reader, kib_lines, node_number, whole_number
-from kboot.facts.types import Gap, Gpu, GpuFacts, MigSlice, NvmlState
+from kboot.facts.types import Gpu, GpuFacts, MigSlice, NvmlState
 from kboot.facts.visible import why_not_clear
 from kboot.host.types import Host
 

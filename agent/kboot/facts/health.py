@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.gpu import Answers
 from kboot.facts.health_types import (
     Fabric,
@@ -19,7 +20,6 @@ from kboot.facts.health_types import (
 )
 from kboot.facts.kernel_events import kernel_events
 from kboot.facts.reader import Reader, whole_number
-from kboot.facts.types import Gap
 from kboot.host.types import Host
 
 _PCI = "/sys/bus/pci/devices"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.reader import Reader
-from kboot.facts.types import Gap, LimitFacts
+from kboot.facts.types import LimitFacts
 from kboot.host.types import Host
 
 _SOURCE = "/proc/self/limits"

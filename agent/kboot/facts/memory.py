@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kboot.facts.basic_types import Gap, MemoryFacts
 from kboot.facts.cgroup import memory_limit_bytes
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo
 from kboot.facts.reader import Reader, kib_lines
-from kboot.facts.types import Gap, MemoryFacts
 from kboot.host.types import Host
 
 MEMINFO = "/proc/meminfo"

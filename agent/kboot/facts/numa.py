@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.reader import Reader, kib_lines, whole_number
-from kboot.facts.types import Gap, NumaNode
+from kboot.facts.types import NumaNode
 from kboot.host.types import Host
 
 _NODE = "/sys/devices/system/node"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from kboot.facts.basic_types import Gap, OsFacts
 from kboot.facts.reader import Reader
-from kboot.facts.types import Gap, OsFacts
 from kboot.host.types import Host
 
 _CONTAINER_FILES = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kboot.cpulist import parse_cpu_list
 from kboot.facts.reader import whole_number
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.host.types import Host
 
 ENGINE_UNIT = "kboot-engine.service"
 _NS_PER_S = 1e9

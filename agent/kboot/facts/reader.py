@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kboot.cpulist import parse_cpu_list
-from kboot.facts.types import Gap
+from kboot.facts.basic_types import Gap
 from kboot.host.types import Host
 
 _CPUINFO_BYTES = 4096

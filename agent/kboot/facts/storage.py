@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kboot.facts.basic_types import Gap, Mount
 from kboot.facts.mounts import MOUNTINFO, mount_of, parse_mountinfo, real_path
 from kboot.facts.reader import Reader
-from kboot.facts.types import Gap, Mount
 from kboot.host.paths import Paths
 from kboot.host.types import DiskSpace, Host
 

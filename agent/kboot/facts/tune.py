@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.reader import Reader
-from kboot.facts.types import Gap, TuneFacts
+from kboot.facts.types import TuneFacts
 from kboot.host.types import Host
 
 

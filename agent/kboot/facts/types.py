@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kboot.facts.asked_types import AskedFacts
+from kboot.facts.basic_types import Gap as Gap
+from kboot.facts.basic_types import MemoryFacts as MemoryFacts
+from kboot.facts.basic_types import Mount as Mount
+from kboot.facts.basic_types import OsFacts as OsFacts
+from kboot.facts.basic_types import Throttling as Throttling
 from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.health_types import HealthFacts
 from kboot.facts.kept_types import KeptFacts
@@ -14,45 +19,6 @@ from kboot.facts.link_types import LinkFacts
 from kboot.facts.measured_types import MeasuredFacts
 from kboot.facts.system_types import SystemFacts
 from kboot.facts.upkeep_types import UpkeepFacts
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A value that could not be read: never a guess.
-
-    fact: dotted name ("gpus.0.memory_total_bytes"). source: file or call. reason: what it answered.
-    """
-
-    fact: str
-    source: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class OsFacts:
-    """boot_id: /proc/sys/kernel/random/boot_id. boot_unix_s: when the kernel started. container: None outside one."""
-
-    hostname: str
-    pretty_name: str
-    kernel_release: str
-    machine: str
-    boot_id: str
-    boot_unix_s: float | None
-    container: str | None
-    uid: int
-
-
-@dataclass(frozen=True, slots=True)
-class Throttling:
-    """How often a cgroup's CPU quota has stopped it since it was made: in so many of so many periods, for so long.
-
-    folder: the cgroup on the path that was stopped longest.
-    """
-
-    folder: str
-    periods: int
-    throttled_periods: int
-    throttled_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +59,6 @@ class NumaNode:
     memory_free_bytes: int | None
     distances: Mapping[int, int]
     memory_files_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryFacts:
-    """limit_bytes: tightest cgroup memory limit on the path; None without one. shm: /dev/shm."""
-
-    total_bytes: int
-    available_bytes: int
-    limit_bytes: int | None
-    hugepages_bytes: int
-    swap_used_bytes: int
-    shm_total_bytes: int | None
-    shm_free_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +124,6 @@ class GpuFacts:
     visible: str | None = None
     device_order: str | None = None
     cpus_of_pid: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """The file system that holds `path` (role: state, cache, runtime). free_bytes: for this user (f_bavail)."""
-
-    role: str
-    path: str
-    mount_point: str
-    fs_type: str
-    device: str
-    read_only: bool
-    total_bytes: int | None
-    free_bytes: int | None
-    free_inodes: int | None
 
 
 @dataclass(frozen=True, slots=True)

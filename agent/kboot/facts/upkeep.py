@@ -8,6 +8,7 @@ from dataclasses import replace
 from posixpath import basename
 from threading import Thread
 
+from kboot.facts.basic_types import Gap
 from kboot.facts.blocked import collect_blocked
 from kboot.facts.env_files import assignments, odd_lines
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo, real_path
@@ -15,7 +16,7 @@ from kboot.facts.process import ENGINE_UNIT, Unit, pids_of
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.secrets import collect_identity, collect_readable
 from kboot.facts.smart import collect_smart
-from kboot.facts.types import Disk, Gap, NodeFacts
+from kboot.facts.types import Disk, NodeFacts
 from kboot.facts.upkeep_types import (
     CdiSpec,
     Discard,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kboot.engines.types import CacheKey
-from kboot.facts.types import CacheFacts
 from kboot.plan.types import PrepareCache
+
+if TYPE_CHECKING:
+    from kboot.engines.types import CacheKey
+    from kboot.facts.types import CacheFacts
 
 
 def plan_cache(caches: CacheFacts, key: CacheKey, path: str, seed: str = "") -> tuple[tuple[PrepareCache, ...], str]:

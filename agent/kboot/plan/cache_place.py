@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kboot.facts.types import Mount
+from kboot.facts.basic_types import Mount
 
 _SHARED = ("nfs", "cifs", "smb", "gpfs", "lustre", "ceph", "beegfs", "wekafs", "glusterfs", "9p", "virtiofs", "fuse.")
 _MEMORY = ("tmpfs", "ramfs")

@@ -8,7 +8,8 @@ from typing import Literal
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.errors import DoesNotFit
-from kboot.facts.types import Gpu, MemoryFacts, Mount, NodeFacts
+from kboot.facts.basic_types import MemoryFacts, Mount
+from kboot.facts.types import Gpu, NodeFacts
 from kboot.plan.fit import FitRow, weight_bytes, why
 from kboot.plan.layout import chosen_gpus
 from kboot.plan.memory.model import Model

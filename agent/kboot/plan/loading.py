@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kboot.facts.types import Mount
+from kboot.facts.basic_types import Mount
 from kboot.profile.types import LayoutAsk, WarmAsk
 
 LOCAL = frozenset({"ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs"})

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kboot.report.cache_causes import ALL, Cause, causes_between
-from kboot.report.cache_manifest import CacheManifest
+
+if TYPE_CHECKING:
+    from kboot.report.cache_manifest import CacheManifest
 
 # Cache → the engine's phases that are long without it.
 PHASES_OF: Mapping[str, tuple[str, ...]] = {

@@ -6,10 +6,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from kboot.plan.types import Plan
 from kboot.report.document import Document, document, plain
+
+if TYPE_CHECKING:
+    from kboot.plan.types import Plan
 
 KIND = "cache-manifest"
 

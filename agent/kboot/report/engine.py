@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kboot.engines.logs import LogReader
 from kboot.quantities import show_seconds
 from kboot.report.types import BootReport, Span
+
+if TYPE_CHECKING:
+    from kboot.engines.logs import LogReader
 
 _AT_ONCE_S = 60.0
 """An engine that starts later than this after its boot was not waited for by anybody: the node stood by."""

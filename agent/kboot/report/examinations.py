@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kboot.checks.types import Finding, Status
 from kboot.errors import KbootError, UsageError
 from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
-from kboot.host.paths import Paths
 from kboot.jsontext import parse_json
 from kboot.report.document import dumps
 from kboot.report.named_boot import NamedBoot, choose_boot, name_boots
 from kboot.report.saved import KEPT_BOOTS, load_reports
+
+if TYPE_CHECKING:
+    from kboot.checks.types import Finding, Status
+    from kboot.host.paths import Paths
 
 KEPT = 30
 _LIMIT_BYTES = 8 << 20

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from kboot.quantities import show_bytes, show_rate, show_seconds
-from kboot.report.price import HourPrice
 from kboot.report.render_svg import timeline_svg
 from kboot.report.text_timeline import headline, summary
-from kboot.report.timeline import Timeline
-from kboot.report.types import Outcome
+
+if TYPE_CHECKING:
+    from kboot.report.price import HourPrice
+    from kboot.report.timeline import Timeline
+    from kboot.report.types import Outcome
 
 _MOST_ROWS = 2000
 _STYLE = """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from kboot.report.types import BootReport, WorkerCheck
+if TYPE_CHECKING:
+    from kboot.report.types import BootReport, WorkerCheck
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("preparing", "waiting", "ready", "degraded", "stopping")

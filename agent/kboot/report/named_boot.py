@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kboot.errors import UsageError
-from kboot.report.cache_manifest import CacheManifest
-from kboot.report.types import BootReport
 from kboot.report.units import show_time
+
+if TYPE_CHECKING:
+    from kboot.report.cache_manifest import CacheManifest
+    from kboot.report.types import BootReport
 
 HINT = (
     "name a boot by its number in `kboot timeline --list` (1 is the newest), or by the beginning of its time or boot id"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.profile.types import NodeClass
-from kboot.report.types import BootReport
+if TYPE_CHECKING:
+    from kboot.profile.types import NodeClass
+    from kboot.report.types import BootReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from kboot.facts.types import NodeFacts
+if TYPE_CHECKING:
+    from kboot.facts.types import NodeFacts
 
 _PUBLIC = ("huggingface.co", "hf.co", "localhost", "github.com", "amazonaws.com", "googleapis.com", "windows.net")
 _URL_HOST = re.compile(r"://(?:[^/@\s]*@)?\[?([A-Za-z0-9._-]+)")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kboot.checkpoint import Listing
 from kboot.plan.types import Action, Phase, Plan, describe
 from kboot.report.document import Document, document, plain
-from kboot.report.timeline import Comparison, Step, Timeline
-from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import Listing
+    from kboot.report.timeline import Comparison, Step, Timeline
+    from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
 
 
 def plan_document(plan: Plan) -> Document:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kboot.errors import KbootError
+if TYPE_CHECKING:
+    from kboot.errors import KbootError
 
 WIDTH = 80
 """Columns a text is laid out for when nothing says more; no line of kboot's own words is longer."""

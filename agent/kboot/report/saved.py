@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kboot.errors import (
     ActionFailed,
@@ -25,13 +25,15 @@ from kboot.errors import (
 )
 from kboot.events import Emit, Notice
 from kboot.host.files import atomic_write, explain_os_error, file_names, make_dirs, read_small, remove
-from kboot.host.paths import Paths
-from kboot.host.types import Host
 from kboot.jsontext import parse_json
 from kboot.report.document import document, plain
-from kboot.report.progress import ProgressView
 from kboot.report.render_json import boot_document
 from kboot.report.types import BootReport, Outcome, RunKind, Span, WorkerCheck
+
+if TYPE_CHECKING:
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.report.progress import ProgressView
 
 KEPT_BOOTS = 200
 _LIMIT_BYTES = 64 << 20

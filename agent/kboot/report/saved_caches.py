@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
-from kboot.host.paths import Paths
 from kboot.jsontext import parse_json
 from kboot.report.cache_manifest import CacheManifest, manifest_document, manifest_from_json
 from kboot.report.document import dumps
 from kboot.store.cache_files import MANIFEST
+
+if TYPE_CHECKING:
+    from kboot.host.paths import Paths
 
 KEPT = 200
 _LIMIT_BYTES = 64 << 20

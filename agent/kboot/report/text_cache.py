@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kboot.checks.words import count
 from kboot.quantities import show_seconds
-from kboot.report.cache_causes import Cause
-from kboot.report.cache_explain import CacheVerdict, Explanation
 from kboot.report.document import Document, document, plain
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, wrap
 from kboot.report.units import shorten, show_time
+
+if TYPE_CHECKING:
+    from kboot.report.cache_causes import Cause
+    from kboot.report.cache_explain import CacheVerdict, Explanation
 
 _VERDICTS: dict[str, tuple[str, Style]] = {
     "hit": ("loaded", "good"),

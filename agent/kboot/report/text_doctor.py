@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from kboot.checks.types import Check, Finding, Status
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, wrap
+
+if TYPE_CHECKING:
+    from kboot.checks.types import Check, Finding, Status
 
 _ORDER: tuple[Status, ...] = ("fail", "unknown", "warn", "ok", "skip")
 _STYLE_OF: dict[Status, Style] = {"fail": "bad", "unknown": "warn", "warn": "warn", "ok": "good", "skip": "faint"}

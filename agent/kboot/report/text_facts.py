@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
+from kboot.facts.basic_types import Mount
 from kboot.facts.fleet_types import FleetFacts
-from kboot.facts.types import Disk, Gpu, Mount, NodeFacts
+from kboot.facts.types import Disk, Gpu, NodeFacts
 from kboot.quantities import show_bytes, show_memory
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
 

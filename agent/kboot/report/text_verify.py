@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kboot.checkpoint import Listing, VerifyMode
 from kboot.checks.words import count
 from kboot.quantities import show_age, show_bytes, show_rate, show_seconds
 from kboot.report.document import document
 from kboot.report.render_json import listing_json, outcome_json
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
-from kboot.report.types import Outcome
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import Listing, VerifyMode
+    from kboot.report.types import Outcome
 
 
 def verify_text(

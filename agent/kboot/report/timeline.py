@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kboot.report.types import BootReport, Span
+if TYPE_CHECKING:
+    from kboot.report.types import BootReport, Span
 
 SLACK_S = 0.05
 """Two instants closer than this are one: phases are stamped by different threads, engine logs by their reader."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kboot.errors import KbootError
+if TYPE_CHECKING:
+    from kboot.errors import KbootError
 
 OutcomeStatus = Literal["done", "unchanged", "failed", "skipped"]
 BootStatus = Literal["done", "degraded", "failed", "interrupted"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import TYPE_CHECKING
 
-from kboot.engines.logs import Standing
-from kboot.report.types import BootReport
+if TYPE_CHECKING:
+    from kboot.engines.logs import Standing
+    from kboot.report.types import BootReport
 
 _SLOW_TIMES = 3.0
 _SLOW_S = 60.0

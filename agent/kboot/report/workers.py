@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
-from kboot.facts.process import Process
 from kboot.quantities import show_seconds
 from kboot.report.render_text import WIDTH, Paint, no_paint, table, wrap
 from kboot.report.types import WorkerCheck
+
+if TYPE_CHECKING:
+    from kboot.facts.process import Process
 
 PRESSED_SHARE = 0.2
 """Threads that wait for a CPU for a fifth of the time are too many for their CPUs."""
