@@ -7,7 +7,7 @@ time and its watchdog is fed; a boot that stands still is not defended, so syste
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kboot.apply.cache_push import leaving
+from kboot.apply.examine import Examiner
 from kboot.apply.joining import Peering
 from kboot.apply.monitor import Monitor, Source
 from kboot.apply.power_on import with_power_on
@@ -168,17 +169,7 @@ class Daemon:
             "retry_in_s": wait_s,
             "record": str(self.record),
             "error": self._error.to_json() if self._error else None,
-            "phases": [
-                {
-                    "name": p.name,
-                    "status": p.status,
-                    "done_bytes": p.done_bytes,
-                    "total_bytes": p.total_bytes,
-                    "files_done": p.files_done,
-                    "seconds": round(p.seconds, 3),
-                }
-                for p in phases
-            ],
+            "phases": [p.to_json() for p in phases],
         }
 
     def _begin(self) -> None:
@@ -350,10 +341,12 @@ def run_daemon(
     notifier: Notifier | None = None,
     timing: Timing | None = None,
     config: NodeConfig | None = None,
+    doctor: Sequence[str] = (),
 ) -> int:
     """Run the daemon in this process until it is told to stop; return its exit status.
 
     load: reads the profile before each boot, so that SIGHUP sees what was edited. config: metrics and notices.
+    doctor: the command line that keeps what doctor finds at this boot; empty = it is not kept.
 
     Raises:
         KbootError: preparing the node failed for good; its status is the process's.
@@ -363,9 +356,12 @@ def run_daemon(
     config, ask = config or NodeConfig(), options or BootOptions()
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
         inbox, peering, proof = Inbox(paths.socket), Peering(paths), Proof(host, paths, emit)
+        examiner = Examiner(doctor, paths, emit)
 
         def prepare(tell: Emit, stop: threading.Event) -> BootReport:
             done = proof.after(load(), lambda p: boot(p, host, paths, ask, tell, stop, peering=peering))
+            if doctor and done.status in ("done", "degraded"):
+                examiner.offer()
             return with_power_on(done, paths, emit)
 
         try:
@@ -384,7 +380,7 @@ def run_daemon(
             halt = threading.Event()
             warm_all = partial(warm_again, host=host, paths=paths, emit=emit, stop=halt)
             helpers = (
-                *(proof, Tender(host, paths, emit)),
+                *(proof, examiner, Tender(host, paths, emit)),
                 WarmKeeper(daemon.stands_by, lambda: warm_all(load()), emit),
                 Monitor(source, paths, emit, config.metrics_port, config.metrics_file),
                 NoticeWatch(config.reclaim, emit, daemon.leave),

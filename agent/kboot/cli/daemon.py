@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from kboot.cli.edge import Finished
@@ -59,7 +61,17 @@ def command(common: Common, asked: Asked) -> None:
 
     options = BootOptions(token_file=node.config.token_file)
     status = run_daemon(
-        name, lambda: open_profile(asked, node), node.host, node.paths, emit, options, config=node.config
+        *(name, lambda: open_profile(asked, node), node.host, node.paths, emit, options),
+        config=node.config,
+        doctor=_doctor(common, asked),
     )
     if status != ExitStatus.DONE:
         raise Finished(ExitStatus(status))
+
+
+def _doctor(common: Common, asked: Asked) -> tuple[str, ...]:
+    """Return the command line of doctor for the same node and profile."""
+    config = ("--config", str(common.config)) if common.config is not None else ()
+    profile = ("--profile", asked.name) if asked.name else ()
+    laid = (word for each in asked.overrides for word in ("--set", each))
+    return (sys.executable, "-m", "kboot", "doctor", "--json", *config, *profile, *laid)

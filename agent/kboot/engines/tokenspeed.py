@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kboot.engines import common
 from kboot.engines.types import CacheKey, CacheSign, EnginePhase, Launch, LaunchAsk, Setting
 from kboot.engines.vllm import FAILURES
 from kboot.errors import ProfileError
-from kboot.facts.types import NodeFacts
-from kboot.profile.types import EngineName, LayoutAsk, Profile
+
+if TYPE_CHECKING:
+    from kboot.facts.types import NodeFacts
+    from kboot.profile.types import EngineName, LayoutAsk, Profile
 
 
 def _timed(name: str, span: str) -> EnginePhase:
@@ -52,6 +56,9 @@ class Tokenspeed:
             ProfileError: the layout spans nodes.
         """
         if ask.layout.nodes > 1:
+            # `tokenspeed serve` waits on every node for its engine's gRPC port (python/tokenspeed/cli/serve_smg.py of
+            # 2026), which a node of rank 1 and above does not open: its engine only follows. The guide of several nodes
+            # leaves launcher and gateway to the operator (docs/guides/kimi-k3-hopper-pd.md), and has them unvalidated.
             raise ProfileError(
                 "layout-not-supported",
                 f"layout {ask.layout.name} spans {ask.layout.nodes} nodes; TokenSpeed is started on one node only",

@@ -40,6 +40,17 @@ class PhaseView:
     files: int = 0
     seconds: float = 0.0
 
+    def to_json(self) -> dict[str, object]:
+        """Return what a status document has of it."""
+        return {
+            "name": self.name,
+            "status": self.status,
+            "done_bytes": self.done_bytes,
+            "total_bytes": self.total_bytes,
+            "files_done": self.files_done,
+            "seconds": round(self.seconds, 3),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class FileView:
