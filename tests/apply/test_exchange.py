@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -11,6 +13,7 @@ from fakes.fleet import Node, bytes_asked, fetch_together, fleet
 from fakes.hub import FakeHub, Status
 from kboot.apply.exchange_view import Patience
 from kboot.events import Notice
+from kboot.plan.ownership import all_pieces
 from kboot.sources.fleet_auth import FleetKey
 
 MIB = 1 << 20
@@ -74,6 +77,22 @@ def test_a_node_alone_is_as_without_a_fleet(tmp_path: Path) -> None:
 
         assert [] == nodes[0].end().errors
         assert about_once(hub)
+
+
+def test_a_node_that_claims_everything_holds_nobody_up(tmp_path: Path) -> None:
+    """It says that every piece is on its way to it and that bytes come, for ever: the others fetch them themselves."""
+    with FakeHub(FILES) as hub, fleet(tmp_path, 3, replace(SOON, claimed_s=1.0)) as nodes:
+        liar = nodes[2].offer(FILES)
+        for blob_id, size_bytes in liar.sizes.items():
+            liar.fetching(blob_id, all_pieces(size_bytes))
+        received = itertools.count(1)
+        liar.moved_bytes = lambda: next(received) << 20
+        for node in nodes[:2]:
+            node.begin(hub.url, FILES, [other for other in nodes if other is not node])
+        fetched = [node.end() for node in nodes[:2]]
+
+        assert [[], []] == [got.errors for got in fetched]
+        assert all(FILES == {path: got.blob(path) for path in FILES} for got in fetched)
 
 
 def test_a_node_with_another_key_is_named_and_not_counted_on(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -186,6 +187,17 @@ def test_a_node_that_says_nonsense_is_told_and_asked_again(tmp_path: Path, key: 
         pages[TARGET] = lambda: json.dumps(document).encode()
 
         assert ["n1", "n2"] == names(seen.until(lambda fleet: len(fleet.others) == 2))
+
+
+def test_a_node_that_only_says_that_it_gets_on_is_done_without(tmp_path: Path) -> None:
+    """All that it has to show is a number that grows: after a while its part is for the others."""
+    with watching(tmp_path, replace(SOON, claimed_s=0.5)) as seen:
+        received = itertools.count(1)
+        seen.boards["n1"].moved_bytes = lambda: next(received) << 20
+        seen.boards["n2"].proven(A.blob_id)
+        seen.boards["n2"].proven(B.blob_id)
+
+        assert frozenset({"n1"}) == seen.until(lambda f: "n1" in f.lost and len(f.others) == 2).lost
 
 
 @pytest.mark.parametrize("more", [1, 2])

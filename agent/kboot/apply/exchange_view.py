@@ -13,6 +13,7 @@ from kboot.apply.peer_board import Board, pieces_of
 from kboot.errors import SourceError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s
+from kboot.plan.claims import Claims
 from kboot.plan.exchange import Fleet, Other, left_bytes
 from kboot.plan.ownership import Pieces
 from kboot.sources.peers import Peer, have_target
@@ -26,6 +27,7 @@ _FAILURE_S = 1.0
 _AVOID_S = 10.0
 _AVOIDED = 1000  # streams that a node is taken to have more while it is avoided
 _JITTER_S = 2.0
+_LONGER = 4  # than here may a piece take another node
 _FOREIGN = frozenset({"peer-refuses", "peer-not-ours", "peer-answer-not-valid"})
 
 Limits = Callable[[], Mapping[str, float]]
@@ -39,7 +41,8 @@ class Patience:
     first_s: for so long at most nothing is asked of the origin before every node was asked once. late_s: one that does
     not answer yet. preparing_s: one that answers, and knows nothing of the commit yet. never_s: from then on one that
     did not come is not expected. lost_s: one that answers no more. alone_s: the same where none of several answers, so
-    that it is this node that is cut off. stalled_s: one that answers and receives nothing.
+    that it is this node that is cut off. stalled_s: one that answers and receives nothing. claimed_s: for so long at
+    least, and for four times what a piece takes this node, it is believed that a piece is on its way to another one.
     """
 
     first_s: float = 10.0
@@ -49,6 +52,7 @@ class Patience:
     lost_s: float = 3.0
     alone_s: float = 20.0
     stalled_s: float = 15.0
+    claimed_s: float = 60.0
 
 
 PATIENCE = Patience()
@@ -58,6 +62,8 @@ PATIENCE = Patience()
 class _Seen:
     """What is known of one other node. Times are monotonic; None = never.
 
+    gained_s: when it had something new or said that it had received something; had_s: when it had something new.
+    claims: since when it says of pieces that they are on their way to it, whether or not it said so all the time.
     rate_from: when its rate began to be measured, and what was left to it then.
     """
 
@@ -67,11 +73,13 @@ class _Seen:
     answered_s: float | None = None
     missed_since_s: float | None = None
     gained_s: float = 0.0
+    had_s: float = 0.0
     complete: bool = False
     gave_up: bool = False
     moved_bytes: int = 0
     have: dict[str, Pieces] = field(default_factory=dict)
     fetching: dict[str, Pieces] = field(default_factory=dict)
+    claims: Claims = field(default_factory=Claims)
     busy: int = 0
     failures: int = 0
     failed_s: float = 0.0
@@ -103,6 +111,7 @@ class View:
         self._threads: list[threading.Thread] = []
         self._began_s = self._moved_s = monotonic_s()
         self._slow_until_s, self._slow = 0.0, frozenset[str]()
+        self._mine, self._claimed_s = Claims(), patience.claimed_s
 
     def follow(self, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
         """Begin to ask the others what they have.
@@ -255,11 +264,14 @@ class View:
             back = seen.told and not seen.dropped
             gained = have != seen.have or seen.answered_s is None
             news = gained or fetching != seen.fetching or back
+            if gained:
+                seen.had_s = now
             if gained or moved_bytes != seen.moved_bytes:
                 seen.gained_s = self._moved_s = now
             seen.moved_bytes = moved_bytes
             if not seen.dropped:
                 seen.have, seen.fetching, seen.complete = have, fetching, complete
+                seen.claims.told(fetching, have, now)
             seen.gave_up = gave_up
             seen.answered_s, seen.missed_since_s, seen.told = now, None, False
         if back:
@@ -313,8 +325,8 @@ class View:
     def _is_out(self, seen: _Seen, now_s: float) -> bool:
         if seen.answered_s is None:
             return seen.dropped or now_s - self._began_s >= self._patience.never_s
-        stalled = not seen.complete and now_s - seen.gained_s >= self._patience.stalled_s
-        return self._is_lost(seen, now_s) or seen.gave_up or stalled
+        stalled = now_s - seen.gained_s >= self._patience.stalled_s or now_s - seen.had_s >= self._claimed_s
+        return self._is_lost(seen, now_s) or seen.gave_up or (stalled and not seen.complete)
 
     def _is_late(self, seen: _Seen, now_s: float) -> bool:
         for_s = self._patience.preparing_s if seen.prepares else self._patience.late_s
@@ -322,12 +334,13 @@ class View:
 
     def _other(self, name: str, seen: _Seen, now_s: float) -> Other:
         busy = seen.busy + (_AVOIDED if now_s < seen.avoid_until_s else 0)
-        return Other(name, seen.have, seen.fetching, busy)
+        return Other(name, seen.have, seen.claims.younger(self._claimed_s, now_s), busy)
 
     def _with_slow(self, fleet: Fleet, now_s: float) -> Fleet:
         """Add the nodes that would take long for what is left to them; looked at once in a second."""
         if now_s >= self._slow_until_s:
             self._slow_until_s = now_s + 1.0
+            self._measure(now_s)
             files = tuple(self._board.sizes.items())
             lefts = {other.name: left_bytes(files, fleet, other.name) for other in fleet.others}
             self._slow = frozenset(
@@ -343,6 +356,12 @@ class View:
             fleet.from_origin,
             fleet.from_others,
         )
+
+    def _measure(self, now_s: float) -> None:
+        """Find out how long a piece takes here: who says for far longer that it receives one is not believed."""
+        mine = self._board.document()
+        self._mine.told(self._pieces(mine["fetching"]), self._pieces(mine["have"]), now_s)
+        self._claimed_s = max(self._patience.claimed_s, _LONGER * self._mine.slowest_s(now_s))
 
     def _seconds_left(self, seen: _Seen, left: int, now_s: float) -> float:
         if seen.rate_from is None or left > seen.rate_from[1]:
