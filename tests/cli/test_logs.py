@@ -151,6 +151,38 @@ def test_a_terminal_gets_text_and_colours_only_without_no_color() -> None:
     assert "file.done" == json.loads(line({"TERM": "dumb"}))["event"]
 
 
+def test_a_person_reads_an_event_and_its_fields_in_the_order_of_their_names() -> None:
+    """After the time: level, event, then fields; text of more than one word is quoted, a line's end is not one."""
+    stream = Terminal()
+    log = make_logger({"profile": "demo"}, verbose=False, env={"TERM": "xterm", "NO_COLOR": "1"}, stream=stream)
+    log.warning("file.retried", path="a", message="no byte\nfor 30 s", bytes=12, eta_s=None)
+
+    assert (
+        "warning file.retried         bytes=12 eta_s=None message='no byte\\nfor 30 s' path=a profile=demo\n"
+        == (stream.getvalue().partition(" ")[2])
+    )
+
+
+def test_only_verbose_logs_hold_what_is_for_debugging() -> None:
+    """-v adds lines, and takes none away."""
+    texts = {verbose: io.StringIO() for verbose in (False, True)}
+    for verbose, stream in texts.items():
+        log = make_logger({}, verbose=verbose, env={}, stream=stream)
+        log.debug("a")
+        log.info("b")
+
+    assert (["b"], ["a", "b"]) == tuple([d["event"] for d in documents(s.getvalue())] for s in texts.values())
+
+
+def test_a_secret_in_context_or_event_is_hidden_too() -> None:
+    """B029: nothing of a line is exempt; what is no text of JSON is written as Python shows it."""
+    stream = io.StringIO()
+    make_logger({"profile": "hf_abcd1234"}, verbose=False, env={}, stream=stream).info("hf_abcd1234", files={1})
+    (line,) = documents(stream.getvalue())
+
+    assert ("(hidden)", "(hidden)", "{1}", "info") == (line["profile"], line["event"], line["files"], line["level"])
+
+
 def test_a_stream_that_is_gone_stops_no_boot() -> None:
     """Events are emitted from the boot's threads: a closed stderr must not raise there."""
     stream, clock = io.StringIO(), Clock()

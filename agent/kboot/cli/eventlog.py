@@ -11,7 +11,7 @@ from kboot.events import EngineLine, Event, FileDone, FileProgress, FileTrouble,
 from kboot.report.progress import ProgressView
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
+    from kboot.cli.logs import Log
 
 PROGRESS_EVERY_S = 10.0
 
@@ -25,7 +25,7 @@ class EventLog:
 
     def __init__(
         self,
-        log: FilteringBoundLogger,
+        log: Log,
         view: Callable[[], ProgressView],
         clock: Callable[[], float],
         *,

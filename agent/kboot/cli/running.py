@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,10 +14,13 @@ from kboot.cli.options import Asked, Common, Node, need_this_machine, open_node,
 from kboot.errors import ExitStatus
 
 if TYPE_CHECKING:
+    import threading
+
     from kboot.errors import KbootError
-    from kboot.events import Event
+    from kboot.events import Emit, Event
     from kboot.host.types import Host
     from kboot.job import BootOptions
+    from kboot.profile.types import Profile
     from kboot.report.types import BootReport
 
 _COMPARED = 20
@@ -40,11 +45,8 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
 
     The result is printed once: as soon as the engine answers, else when the boot has ended.
     """
-    from kboot.apply.reclaim import NoticeWatch
     from kboot.boot import boot
     from kboot.cli.watch import log_end, stop_on_signals, watch
-    from kboot.events import PhaseStarted
-    from kboot.proof import Proof
 
     node = open_node(common)
     need_this_machine(node.host, doing)
@@ -65,24 +67,39 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
             if seen.log is None and not options.exit_when_ready:
                 click.echo(f"serving on {profile.serve.host}:{profile.serve.port}; Ctrl-C stops it", err=True)
 
-        def emit(event: Event) -> None:
-            seen.emit(event)
-            if isinstance(event, PhaseStarted) and event.phase == "serve":  # the hand-off is there
-                proof.offer(profile)
-
-        notices = NoticeWatch(node.config.reclaim if options.serve else (), seen.emit, lambda _said: stop.set())
-        proof = Proof(node.host, node.paths, seen.emit)
-        for helper in (notices, proof):
-            helper.begin()
-        report = boot(profile, node.host, node.paths, options, emit, stop, on_ready)
-        for helper in (proof, notices):
-            helper.end()
+        beside = _beside_serving(node, profile, seen.emit, stop) if options.serve else nullcontext(seen.emit)
+        with beside as emit:
+            report = boot(profile, node.host, node.paths, options, emit, stop, on_ready)
     if not answered:
         log_end(seen, report)
         show_report(common, node, report)
     elif report.error is not None:
         _say_error(report.error)
     end_as(report)
+
+
+@contextmanager
+def _beside_serving(node: Node, profile: Profile, emit: Emit, stop: threading.Event) -> Iterator[Emit]:
+    """Heed who takes this machine away, and hash what of an image was only compared once there is a hand-off."""
+    from kboot.apply.reclaim import NoticeWatch
+    from kboot.events import PhaseStarted
+    from kboot.proof import Proof
+
+    notices = NoticeWatch(node.config.reclaim, emit, lambda _said: stop.set())
+    proof = Proof(node.host, node.paths, emit)
+
+    def offering(event: Event) -> None:
+        emit(event)
+        if isinstance(event, PhaseStarted) and event.phase == "serve":  # the hand-off is there
+            proof.offer(profile)
+
+    for helper in (notices, proof):
+        helper.begin()
+    try:
+        yield offering
+    finally:
+        for helper in (proof, notices):
+            helper.end()
 
 
 def leave_to_workers(report: BootReport, host: Host) -> None:

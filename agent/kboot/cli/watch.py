@@ -19,8 +19,7 @@ from kboot.report.timeline import percentile
 from kboot.report.types import BootReport, RunKind
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
-
+    from kboot.cli.logs import Log
     from kboot.cli.options import Common, Node
 
 _WRITE_EVERY_S = 1.0
@@ -36,7 +35,7 @@ class Watch:
     """
 
     emit: Emit
-    log: FilteringBoundLogger | None
+    log: Log | None
     calm: Callable[[], None]
 
 
@@ -61,7 +60,7 @@ def watch(
         forwards: list[Emit] = []
         calms: list[Callable[[], None]] = []
         tracker = Tracker(lambda event: _forward(forwards, event), history)
-        log: FilteringBoundLogger | None = None
+        log: Log | None = None
         if stream_kind(sys.stderr, node.env) == "terminal" and not common.verbose:
             say, stop_drawing = stack.enter_context(_on_terminal(tracker, node, quiet=quiet))
             forwards.append(say)
