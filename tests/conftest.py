@@ -1,4 +1,4 @@
-"""What all tests share: the no-I/O watch over deciding code, and the recorded nodes."""
+"""What all tests share: the no-I/O watch over deciding code, the order of files, and the recorded nodes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ WATCHED = ("plan", "checks", "engines")
 pytest_plugins = ["nodes.plugin"] if (TESTS / "nodes" / "plugin.py").exists() else []
 
 _WATCH = Watch()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files with slow tests first: workers that end with short ones end together."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,12 +1,13 @@
-"""Boxes with kboot installed by install.sh, made once; each test gets a fresh one on top of it."""
+"""Boxes with kboot installed by install.sh, once for all workers; each test gets a fresh one on top of it."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -25,30 +26,50 @@ def why_not() -> str:
     return ""
 
 
-@pytest.fixture(scope="session")
-def layer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The changes that install.sh makes to a clean machine."""
-    if reason := why_not():
-        pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("installed")
-    checkout = tmp_path_factory.mktemp("checkout")
+def install(folder: Path, checkout: Path) -> None:
+    """Mount a layer at `folder`: the changes that install.sh makes to a clean machine are in its `upper`."""
     for name in ("agent", "profiles", "systemd"):
         shutil.copytree(REPOSITORY / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("install.sh", "pyproject.toml", "README.md"):
         shutil.copy(REPOSITORY / name, checkout)
-    box = Box(folder, f"kboot{os.getpid()}-install", binds=(checkout,))
-    try:
-        # A file system of its own: one layer may not lie inside another that it is laid over.
-        subprocess.run(["mount", "-t", "tmpfs", "kboot-layer", folder], check=True, capture_output=True)
-        with ExitStack() as stack:
-            stack.callback(subprocess.run, ["umount", "--lazy", folder], check=False)
-            stack.enter_context(box)
+    folder.mkdir(exist_ok=True)
+    # A file system of its own: one layer may not lie inside another that it is laid over.
+    subprocess.run(["mount", "-t", "tmpfs", "kboot-layer", folder], check=True, capture_output=True)
+    with ExitStack() as stack:
+        stack.callback(unmount, folder)
+        with Box(folder, f"kboot{os.getpid()}-install", binds=(checkout,)) as box:
             result = box.inside(str(checkout / "install.sh"))
             assert 0 == result.returncode, result.stdout + result.stderr
-            box.__exit__()
-            yield box.upper
-    except subprocess.CalledProcessError as exc:
-        pytest.skip(f"cannot mount here: {exc.stderr.decode().strip()}")
+        stack.pop_all()
+
+
+def unmount(folder: Path) -> None:
+    subprocess.run(["umount", "--lazy", folder], check=False)
+
+
+@pytest.fixture(scope="session")
+def layer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The changes that install.sh makes to a clean machine: made by one worker for all, gone with the last of them."""
+    if reason := why_not():
+        pytest.skip(reason)
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "installed"
+    with open(f"{folder}.lock", "wb") as lock:
+        shared = False
+        while not shared:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.path.ismount(folder):
+                try:
+                    install(folder, tmp_path_factory.mktemp("checkout"))
+                except subprocess.CalledProcessError as exc:
+                    pytest.skip(f"cannot mount here: {exc.stderr.decode().strip()}")
+            # The kernel lets go of one lock before it gives the other: the last user may come in between.
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            shared = os.path.ismount(folder)
+        yield folder / "upper"
+        with suppress(BlockingIOError):  # others use it
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unmount(folder)
 
 
 @pytest.fixture
