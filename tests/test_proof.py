@@ -20,7 +20,7 @@ from kboot.host.image import ImageTree
 from kboot.host.real import RealHost
 from kboot.profile.types import Profile, VerifyAsk
 from kboot.proof import Proof, unproven
-from kboot.sealing import seal_image
+from kboot.sealing import SealAsk, seal_image
 
 NOBODY = "http://127.0.0.1:9"  # discard: nobody listens
 SHARD = "model-00002-of-00002.safetensors"
@@ -41,7 +41,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         paths = replace(builder.paths, state=folder / "image/var/lib/kboot")
         (folder / "image").mkdir()
         assert bake(profile(), builder.host, paths, BakeAsk(), tree, lambda _: None, builder.stop).baked is not None
-    assert None is seal_image(tree, ImageFolders(), RealHost(), {}, login_keys=False, dry_run=False).error
+    assert None is seal_image(tree, ImageFolders(), RealHost(), {}, SealAsk()).error
     return paths.state
 
 

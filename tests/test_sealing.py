@@ -7,7 +7,7 @@ from pathlib import Path
 from kboot.facts.residue import ImageFolders
 from kboot.host.image import ImageTree
 from kboot.host.real import RealHost
-from kboot.sealing import SealReport, seal_image
+from kboot.sealing import SealAsk, SealReport, seal_image
 
 FOLDERS = ImageFolders()
 
@@ -17,15 +17,15 @@ def put(root: Path, path: str, text: str = "x") -> None:
     (root / path).write_text(text)
 
 
-def sealed(root: Path, *, dry_run: bool = False, login_keys: bool = False, **env: str) -> SealReport:
-    return seal_image(ImageTree(root), FOLDERS, RealHost(), env, login_keys=login_keys, dry_run=dry_run)
+def sealed(root: Path, ask: SealAsk = SealAsk(), **env: str) -> SealReport:  # noqa: B008
+    return seal_image(ImageTree(root), FOLDERS, RealHost(), env, ask)
 
 
 def test_a_look_changes_nothing(tmp_path: Path) -> None:
     """What would be taken out is told; the tree is as it was."""
     put(tmp_path, "etc/machine-id", "0" * 32)
     put(tmp_path, "root/.netrc", "machine x password y")
-    report = sealed(tmp_path, dry_run=True)
+    report = sealed(tmp_path, SealAsk(dry_run=True))
 
     assert (["etc/machine-id", "root/.netrc"], ()) == ([a.path for a in report.actions], report.outcomes)
     assert None is report.error

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kboot.apply.seal import seal
 from kboot.errors import ActionFailed, KbootError
-from kboot.facts.image_ground import image_devices
-from kboot.facts.residue import ImageFolders, find_residue, known_secrets
+from kboot.facts.image_ground import image_ground
+from kboot.facts.residue import Found, ImageFolders, find_residue, known_secrets
 from kboot.host.image import ImageTree
+from kboot.host.image_search import SearchBounds, Searched
 from kboot.host.types import Host
 from kboot.plan.seal import Remains, SealAction, SealPlan, plan_seal
 from kboot.report.types import Outcome
@@ -24,7 +25,7 @@ _NAMED = 5
 class SealReport:
     """What was taken away, or would be; what stays; and what was found when all was done.
 
-    left: what should be gone and is not, of a tree that was sealed.
+    left: what should be gone and is not, of a tree that was sealed. searched: what was read for secrets, and was not.
     """
 
     dry_run: bool
@@ -32,6 +33,7 @@ class SealReport:
     outcomes: tuple[Outcome, ...]
     remains: tuple[Remains, ...]
     left: tuple[SealAction, ...]
+    searched: Searched
 
     @property
     def error(self) -> KbootError | None:
@@ -51,28 +53,36 @@ class SealReport:
             "image-not-sealed",
             f"{len(names)} {'thing is' if len(names) == 1 else 'things are'} left that must not go out with the image",
             where=(*names[:_NAMED], *more),
-            hint="take them away, then run `kboot bake --finish` again as the last step",
+            hint="take them away, or name what is meant to be in the image with `--keep PATH`; then run "
+            "`kboot bake --finish` again as the last step",
         )
 
 
-def seal_image(
-    tree: ImageTree, folders: ImageFolders, host: Host, env: Mapping[str, str], *, login_keys: bool, dry_run: bool
-) -> SealReport:
+@dataclass(frozen=True, slots=True)
+class SealAsk:
+    """What is asked of sealing. login_keys: take them too. keep: what shall stay in the image (kboot.plan.seal)."""
+
+    login_keys: bool = False
+    keep: tuple[str, ...] = ()
+    dry_run: bool = False
+    bounds: SearchBounds = field(default_factory=SearchBounds)
+
+
+def seal_image(tree: ImageTree, folders: ImageFolders, host: Host, env: Mapping[str, str], ask: SealAsk) -> SealReport:
     """Take everything of the builder out of the tree. Whether that may be done here was asked before.
 
     env: in which secrets of this builder are, to be looked for by their value.
     """
     secrets = known_secrets(tree, folders, [env[name] for name in SECRET_VARIABLES if env.get(name)])
-    devices = image_devices(tree, host)
-    plan = _plan(tree, folders, devices, secrets, login_keys=login_keys)
-    if dry_run:
-        return SealReport(True, plan.actions, (), plan.remains, ())
+    ground = image_ground(tree, host)
+
+    def planned(found: Found) -> SealPlan:
+        return plan_seal(found.residue, folders.config, login_keys=ask.login_keys, keep=ask.keep)
+
+    found = find_residue(tree, folders, ground, secrets, ask.bounds)
+    plan = planned(found)
+    if ask.dry_run:
+        return SealReport(True, plan.actions, (), plan.remains, (), found.searched)
     outcomes = seal(plan.actions, tree, secrets)
-    after = _plan(tree, folders, devices, secrets, login_keys=login_keys)
-    return SealReport(False, plan.actions, outcomes, after.remains, after.actions)
-
-
-def _plan(
-    tree: ImageTree, folders: ImageFolders, devices: Collection[int], secrets: Collection[bytes], *, login_keys: bool
-) -> SealPlan:
-    return plan_seal(find_residue(tree, folders, devices, secrets), folders.config, login_keys=login_keys)
+    after = planned(find_residue(tree, folders, ground, secrets, ask.bounds, before=found))
+    return SealReport(False, plan.actions, outcomes, after.remains, after.actions, found.searched)

@@ -19,7 +19,7 @@ from kboot.facts.residue import ImageFolders
 from kboot.host.image import ImageTree
 from kboot.host.real import RealHost
 from kboot.profile.types import CheckpointAsk, Profile, VerifyAsk
-from kboot.sealing import seal_image
+from kboot.sealing import SealAsk, seal_image
 from kboot.store.baked import Baked, BakedTarget, read_baked, write_baked
 from kboot.store.samples import ranges_of
 
@@ -45,7 +45,7 @@ def image(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = bake(profile(), builder.host, paths, BakeAsk(), ImageTree(folder / "image"), _quiet, builder.stop)
     assert report.error is None
     assert report.baked is not None
-    sealed = seal_image(ImageTree(folder / "image"), ImageFolders(), RealHost(), {}, login_keys=False, dry_run=False)
+    sealed = seal_image(ImageTree(folder / "image"), ImageFolders(), RealHost(), {}, SealAsk())
     assert sealed.error is None
     return state
 

@@ -21,7 +21,7 @@ from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.job import BootOptions
 from kboot.report.types import BootReport
-from kboot.sealing import seal_image
+from kboot.sealing import SealAsk, seal_image
 
 NOBODY = "http://127.0.0.1:9"  # discard: nobody listens
 
@@ -42,7 +42,7 @@ def image(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "image").mkdir()
     paths = replace(builder.paths, state=folder / "image/var/lib/kboot")
     assert bake(profile(), builder.host, paths, BakeAsk(), tree, lambda _: None, builder.stop).baked is not None
-    assert None is seal_image(tree, ImageFolders(), RealHost(), {}, login_keys=False, dry_run=False).error
+    assert None is seal_image(tree, ImageFolders(), RealHost(), {}, SealAsk()).error
     return paths.state
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from kboot.apply.seal import blank, seal, without_logins
 from kboot.errors import KbootError
 from kboot.events import Event
+from kboot.facts.image_ground import ImageGround
 from kboot.facts.residue import ImageFolders, find_residue, known_secrets
 from kboot.host.image import ImageTree
 from kboot.plan.seal import plan_seal
@@ -42,7 +43,11 @@ def put_ledger(path: Path) -> None:
 def sealed(root: Path) -> tuple[Outcome, ...]:
     tree = ImageTree(root)
     secrets = known_secrets(tree, FOLDERS)
-    plan = plan_seal(find_residue(tree, FOLDERS, {tree.device()}, secrets), "etc/kboot", login_keys=False)
+    plan = plan_seal(
+        find_residue(tree, FOLDERS, ImageGround(frozenset({tree.device()})), secrets).residue,
+        "etc/kboot",
+        login_keys=False,
+    )
     assert () == plan.blocked
     return seal(plan.actions, tree, secrets)
 
@@ -125,7 +130,9 @@ def test_what_cannot_be_done_is_told_and_stops_nothing(tmp_path: Path) -> None:
     put(tmp_path, "etc/machine-id", "0" * 32)
     put(tmp_path, "root/.netrc", "machine x password y")
     tree = ImageTree(tmp_path)
-    plan = plan_seal(find_residue(tree, FOLDERS, {tree.device()}, ()), "etc/kboot", login_keys=False)
+    plan = plan_seal(
+        find_residue(tree, FOLDERS, ImageGround(frozenset({tree.device()})), ()).residue, "etc/kboot", login_keys=False
+    )
     (tmp_path / "etc/machine-id").unlink()
     (tmp_path / "etc/machine-id").mkdir()
     outcomes = seal(plan.actions, tree, ())
@@ -139,6 +146,14 @@ def test_secrets_are_blanked_in_place() -> None:
     text = b"A=1\nexport HF_TOKEN=\"abc\" # mine\nX='company-secret'\nHF_TOKEN=$OTHER\n"
 
     assert b"A=1\nexport HF_TOKEN=\"\" # mine\nX=''\nHF_TOKEN=$OTHER\n" == blank(text, {b"company-secret"})
+
+
+def test_logins_in_settings_are_blanked_in_place() -> None:
+    """Hosts, names and other settings stay."""
+    text = b"index-url = https://u:pw@wheels.example/simple\n_authToken=abc\npsk=longword\nssid=lab\n"
+
+    assert b"index-url = https://wheels.example/simple\n_authToken=\npsk=\nssid=lab\n" == blank(text, (), logins=True)
+    assert text == blank(text, ())
 
 
 def test_a_docker_configuration_that_is_none_becomes_an_empty_one() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kboot.events import Event
+from kboot.facts.image_ground import ImageGround
 from kboot.facts.residue import ImageFolders, Residue, find_residue, known_secrets
 from kboot.host.image import ImageTree
 from kboot.store.ledger import Ledger, Mark, Row
@@ -19,7 +21,9 @@ FOLDERS = ImageFolders()
 
 def found_in(root: Path, folders: ImageFolders = FOLDERS, env: tuple[str, ...] = ()) -> dict[str, Residue]:
     tree = ImageTree(root)
-    residue = find_residue(tree, folders, {tree.device()}, known_secrets(tree, folders, env))
+    residue = find_residue(
+        tree, folders, ImageGround(frozenset({tree.device()})), known_secrets(tree, folders, env)
+    ).residue
     assert [r.path for r in residue] == sorted(r.path for r in residue)
     return {r.path: r for r in residue}
 
@@ -74,6 +78,24 @@ def test_who_may_log_in_is_found() -> None:
         ("var/lib/kboot/cache/sm103-x/vllm/gpu_p2p_access_cache_for_0,1.json", "record"),
         ("var/lib/kboot/hub/models--a--b/blobs/0123.part", "unfinished"),
         ("var/lib/kboot/hub/models--a--b/blobs/0123.part-journal", "unfinished"),
+        ("home/a/.tcsh_history", "history"),
+        ("home/a/.zsh_history-backup", "history"),
+        ("root/.local/state/zsh/history", "history"),
+        ("root/.ssh/known_hosts", "trace"),
+        ("home/a/.kube/config", "credential"),
+        ("root/.vault-token", "credential"),
+        ("home/a/.gnupg/private-keys-v1.d", "credential"),
+        ("etc/apt/auth.conf", "credential"),
+        ("etc/credstore/db.password", "credential"),
+        ("var/lib/dhcp/dhclient.eth0.leases", "lease"),
+        ("var/lib/NetworkManager/internal-0123-eth0.lease", "lease"),
+        ("var/lib/NetworkManager/secret_key", "seed"),
+        ("etc/nvme/hostid", "seed"),
+        ("var/lib/cloud/instances/i-0123/user-data.txt", "cloud-state"),
+        ("var/lib/cloud/data/instance-id", "cloud-state"),
+        ("var/log/wtmp", "login-log"),
+        ("etc/hostname", "told"),
+        ("etc/machine-info", "told"),
         ("run/kboot/handoff.json", "runtime"),
         ("run/kboot/engine.log", "runtime"),
         ("home/a/.cache/kboot/boot.json", "runtime"),
@@ -86,7 +108,12 @@ def test_each_has_its_kind(tmp_path: Path, path: str, kind: str) -> None:
     found = kinds_in(tmp_path)
     found.pop("etc/machine-id", None) if path != "etc/machine-id" else None
 
-    assert {path: kind} == found
+    above = [
+        folder
+        for folder in ("etc/credstore", "var/lib/cloud/instances", "var/lib/cloud/data")
+        if path.startswith(folder)
+    ]
+    assert {above[0] if above else path: kind} == found
 
 
 def test_a_clean_tree_has_nothing(tmp_path: Path) -> None:
@@ -118,7 +145,7 @@ def test_a_machine_id_that_is_not_empty_would_apply_presets(tmp_path: Path, cont
         ("etc/kboot/env", f"HF_ENDPOINT=https://mirror\nHF_TOKEN={TOKEN}\n", "HF_TOKEN"),
         ("root/.bashrc", f"export HF_TOKEN='{TOKEN}'\n", "HF_TOKEN"),
         ("home/a/.profile", "AWS_SECRET_ACCESS_KEY=abc/def+ghi\n", "AWS_SECRET_ACCESS_KEY"),
-        ("etc/environment", f"MY_OWN={TOKEN}\n", "a token"),
+        ("etc/environment", f"MY_OWN={TOKEN}\n", "a Hub token"),
         ("etc/systemd/system/kboot.service.d/token.conf", f'Environment="HF_TOKEN={TOKEN}"\n', "HF_TOKEN"),
         ("etc/profile.d/hub.sh", f"HUGGING_FACE_HUB_TOKEN={TOKEN}\n", "HUGGING_FACE_HUB_TOKEN"),
     ],
@@ -156,6 +183,88 @@ def test_a_token_is_found_wherever_text_lies(tmp_path: Path) -> None:
     }
 
     assert expected == kinds_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind"),
+    [
+        ("etc/pip.conf", "[global]\nindex-url = https://builder:s3cret@wheels.example/simple\n", "url-login"),
+        ("root/.npmrc", "//npm.example/:_authToken=plain-word\n", "url-login"),
+        ("home/a/.config/uv/uv.toml", 'index-url = "https://0123456789abcdef0123@wheels.example/"\n', "url-login"),
+        ("etc/apt/sources.list.d/own.list", "deb https://u:word@apt.example/debian bookworm main\n", "url-login"),
+        ("etc/NetworkManager/system-connections/lab.nmconnection", "[wifi-security]\npsk=longword\n", "network-secret"),
+        ("etc/netplan/60-lab.yaml", '      password: "longword"\n', "network-secret"),
+        ("opt/tool/.git/config", "[remote]\nurl = https://x:word-of-git@git.example/a\n", "text"),
+        ("srv/app/settings.py", "KEY = 'AKIA" + "Q" * 16 + "'\n", "text"),
+        ("usr/local/etc/app.env", "X=glpat-" + "a1B2" * 6 + "\n", "text"),
+        ("root/.cache/tool/log", f"GET /?token={TOKEN}\n", "text"),
+        ("var/spool/cron/crontabs/root", f"* * * * * curl -H {TOKEN}\n", "scratch-text"),
+        ("var/log/build.log.1", f"said {TOKEN}\n", "old-log"),
+    ],
+)
+def test_a_secret_is_found_by_what_it_is(tmp_path: Path, path: str, text: str, kind: str) -> None:
+    """In settings of package managers and networks, and in texts of /opt, /srv, /usr/local, caches and spools."""
+    put(tmp_path, "etc/machine-id", "")
+    put(tmp_path, path, text)
+
+    assert {path: kind} == kinds_in(tmp_path)
+
+
+def test_settings_without_a_login_are_left_alone(tmp_path: Path) -> None:
+    """A mirror, a key's name, a variable, a user name alone."""
+    put(tmp_path, "etc/machine-id", "")
+    put(tmp_path, "etc/pip.conf", "[global]\nindex-url = https://wheels.example/simple\n")
+    put(tmp_path, "root/.npmrc", "//npm.example/:_authToken=${NPM_TOKEN}\n")
+    put(tmp_path, "root/.gitconfig", "[url]\ninsteadOf = ssh://git@git.example/\n")
+
+    assert {} == kinds_in(tmp_path)
+
+
+def test_what_was_not_searched_is_told(tmp_path: Path) -> None:
+    """A canary in a place that is passed by is not found, and each such place is counted with its reason."""
+    put(tmp_path, "etc/machine-id", "")
+    for path in ("usr/share/doc/a.txt", "srv/venv/lib/python3.12/ssl.py", "srv/a.zip", "proc/1/environ"):
+        put(tmp_path, path, TOKEN)
+    put(tmp_path, "root/.cache/huggingface/hub/models--a--b/blobs/0123", TOKEN)
+    tree = ImageTree(tmp_path)
+    found = find_residue(tree, FOLDERS, ImageGround(frozenset({tree.device()})), ())
+
+    assert () == found.residue
+    assert [1, 1, 1, 1] == list(found.searched.passed.values())
+    assert ["checkpoints", "files of the distribution", "files that are no text", "other people's code"] == sorted(
+        next(
+            w
+            for w in ("checkpoints", "files of the distribution", "files that are no text", "other people's code")
+            if w in why
+        )
+        for why in found.searched.passed
+    )
+
+
+def test_the_builders_own_secret_is_found_in_other_peoples_code_too(tmp_path: Path) -> None:
+    """Its value is known, so that no example can be taken for it."""
+    put(tmp_path, "etc/machine-id", "")
+    for path in ("usr/share/a.conf", "srv/venv/lib/python3.12/site-packages/a.py", "usr/lib/b"):
+        put(tmp_path, path, f"key = company-secret-3, not {TOKEN}")
+    found = kinds_in(tmp_path, env=("company-secret-3",))
+
+    assert {"srv/venv/lib/python3.12/site-packages/a.py", "usr/share/a.conf", "usr/lib/b"} == set(found)
+
+
+def test_a_second_look_reads_what_changed_and_what_had_a_secret(tmp_path: Path) -> None:
+    """A text that was clean and is as it was is not read again; one that was written since is."""
+    put(tmp_path, "etc/machine-id", "")
+    put(tmp_path, "srv/clean", "nothing")
+    put(tmp_path, "srv/kept", TOKEN)
+    tree = ImageTree(tmp_path)
+    first = find_residue(tree, FOLDERS, ImageGround(frozenset({tree.device()})), ())
+    later = replace(first, since_unix_s=first.since_unix_s + 3600)
+    second = find_residue(tree, FOLDERS, ImageGround(frozenset({tree.device()})), (), before=later)
+    put(tmp_path, "srv/new", TOKEN)
+    third = find_residue(tree, FOLDERS, ImageGround(frozenset({tree.device()})), (), before=first)
+
+    assert (2, 1) == (first.searched.files, second.searched.files)
+    assert ["srv/kept", "srv/new"] == [r.path for r in third.residue]
 
 
 def test_a_secret_of_this_builder_is_known_by_its_value(tmp_path: Path) -> None:
@@ -212,7 +321,17 @@ def test_what_lies_on_another_file_system_is_not_the_images(tmp_path: Path) -> N
     put(tmp_path, "root/.netrc")
     tree = ImageTree(tmp_path)
 
-    assert () == find_residue(tree, FOLDERS, {tree.device() + 1}, frozenset())
+    assert () == find_residue(tree, FOLDERS, ImageGround(frozenset({tree.device() + 1})), frozenset()).residue
+
+
+def test_what_is_mounted_into_the_tree_is_not_the_images(tmp_path: Path) -> None:
+    """A builder's checkout that is bound into a chroot lies on the same file system, and is left alone."""
+    for path in ("root/.netrc", "work/src/.env", "work/src/home/a/notes"):
+        put(tmp_path, path, TOKEN)
+    tree = ImageTree(tmp_path)
+    found = find_residue(tree, FOLDERS, ImageGround(frozenset({tree.device()}), ("work/src", "root/.netrc")), ())
+
+    assert () == found.residue
 
 
 @pytest.mark.parametrize("link", [".cache", ".cache/kboot", ".local", ".local/state/kboot"])

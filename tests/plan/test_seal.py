@@ -57,7 +57,25 @@ def test_a_token_in_a_persons_text_blocks() -> None:
 
     assert (2, 2) == (len(plan.remains), len(plan.blocked))
     assert "token_file" in plan.remains[0].why
-    assert Remains("root/notes.txt", "it holds a token: remove it", blocks=True) == plan.remains[1]
+    assert (
+        Remains("root/notes.txt", "it holds a token: remove it, or `--keep /root/notes.txt`", blocks=True)
+        == plan.remains[1]
+    )
+
+
+def test_what_is_meant_to_be_in_the_image_is_kept_and_told() -> None:
+    """A file, or a folder with all below it; what names one machine of kboot's goes all the same."""
+    found = [
+        Residue("etc/app/tls.key", "text", "a private key"),
+        Residue("etc/appendix", "text", "a Hub token"),
+        Residue("root/.kube/config", "credential"),
+        Residue("var/lib/kboot/node.key", "node-key"),
+    ]
+    plan = plan_seal(found, "etc/kboot", login_keys=False, keep=("/etc/app/", "/root/.kube/config", "/var"))
+
+    assert ("etc/appendix",) == tuple(r.path for r in plan.blocked)
+    assert ("var/lib/kboot/node.key",) == tuple(a.path for a in plan.actions)
+    assert Remains("etc/app/tls.key", "kept, as asked: a private key", blocks=False) in plan.remains
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from kboot.errors import ActionFailed, KbootError
 from kboot.facts import residue_places as places
+from kboot.facts.secret_text import without_secrets
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.image import ImageTree
 from kboot.host.os_errors import explained
@@ -23,7 +24,7 @@ _LOGINS = ("auths", "HttpHeaders")
 def seal(actions: Sequence[SealAction], tree: ImageTree, secrets: Collection[bytes]) -> tuple[Outcome, ...]:
     """Carry out every action, in their order; one that fails is told and stops none of the others.
 
-    secrets: what a text is freed of, beside everything that looks like a Hub token.
+    secrets: what a text is freed of, beside everything that looks like a token or a private key.
     """
     return tuple(_carry_out(action, tree, secrets) for action in actions)
 
@@ -55,7 +56,7 @@ def _do(action: SealAction, tree: ImageTree, secrets: Collection[bytes]) -> None
         case MakeEmpty():
             tree.write(action.path, b"")
         case BlankSecrets():
-            tree.write(action.path, blank(_read(tree, action.path), secrets))
+            tree.write(action.path, blank(_read(tree, action.path), secrets, logins=action.logins))
         case DropLogins():
             tree.write(action.path, without_logins(_read(tree, action.path)))
         case ForgetFiles():
@@ -69,12 +70,15 @@ def _forget(tree: ImageTree, path: str) -> None:
         forget_files(ledger, wipe=True)
 
 
-def blank(text: bytes, secrets: Collection[bytes]) -> bytes:
-    """Return a text without secrets; quotes and names around them stay, so that it still reads as it did."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, b"")
-    text = places.TOKEN_TEXT.sub(b"", text)
-    return places.SECRET_VARIABLES.sub(lambda m: m[1] + m[2], text)
+def blank(text: bytes, secrets: Collection[bytes], *, logins: bool = False) -> bytes:
+    """Return a text without secrets; quotes and names around them stay, so that it still reads as it did.
+
+    logins: also without passwords in settings of package managers and networks, and without logins in URLs.
+    """
+    text = places.SECRET_VARIABLES.sub(lambda m: m[1] + m[2], without_secrets(text, secrets))
+    if not logins:
+        return text
+    return places.SECRET_SETTINGS.sub(lambda m: m[1] + m[2], places.URL_LOGIN.sub(lambda m: m[1], text))
 
 
 def without_logins(data: bytes) -> bytes:

@@ -24,7 +24,7 @@ from kboot.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from kboot.bake import BakeAsk, BakeReport
-    from kboot.sealing import SealReport
+    from kboot.sealing import SealAsk, SealReport
 
 _LAST = "not sealed yet: the last step is `kboot bake --finish --this-machine`, or from outside `--finish --root DIR`"
 
@@ -65,6 +65,12 @@ _LAST = "not sealed yet: the last step is `kboot bake --finish --this-machine`, 
     help="With --finish: what this runs in (machine, container, chroot) becomes the image.",
 )
 @click.option("--remove-login-keys", is_flag=True, help="With --finish: authorized_keys as well.")
+@click.option(
+    "--keep",
+    metavar="PATH",
+    multiple=True,
+    help="With --finish: a file, or a folder with all below it, that is meant to be in the image.",
+)
 @click.option("--dry-run", is_flag=True, help="With --finish: show what would be taken out, and stop there.")
 @profile_options
 @common_options
@@ -83,14 +89,16 @@ def command(
     finish: bool,
     this_machine: bool,
     remove_login_keys: bool,
+    keep: tuple[str, ...],
     dry_run: bool,
 ) -> None:
     """Prepare an image, no GPU needed, and with --finish take out of it what is its builder's."""
     from kboot.bake import BakeAsk
     from kboot.plan.bake import TargetAsk
+    from kboot.sealing import SealAsk
 
-    if (this_machine or remove_login_keys or dry_run) and not finish:
-        raise UsageError("usage", "--this-machine, --remove-login-keys and --dry-run are about --finish")
+    if (this_machine or remove_login_keys or keep or dry_run) and not finish:
+        raise UsageError("usage", "--this-machine, --remove-login-keys, --keep and --dry-run are about --finish")
     node = open_node(common)
     target = TargetAsk(gpu, gpus, nodes, driver, cuda)
     ask = BakeAsk(target, not no_weights, archives, fs_verity, offline, node.config.token_file, node.config.profile)
@@ -101,7 +109,7 @@ def command(
     if asked.name or not finish:
         report = _bake(common, asked, node, ask)
     if finish and (report is None or report.exit_status == ExitStatus.DONE):
-        sealed = _seal(node, root, login_keys=remove_login_keys, dry_run=dry_run)
+        sealed = _seal(node, root, SealAsk(remove_login_keys, keep, dry_run))
     _show(common, node, report, sealed)
     _end(report, sealed)
 
@@ -141,7 +149,7 @@ def _serving(node: Node) -> str:
     return f"kboot says: {doc.get('text') or doc['state']}" if at_work else ""
 
 
-def _seal(node: Node, root: Path, *, login_keys: bool, dry_run: bool) -> SealReport:
+def _seal(node: Node, root: Path, ask: SealAsk) -> SealReport:
     from kboot.facts.residue import ImageFolders
     from kboot.host.image import ImageTree
     from kboot.host.real import RealHost
@@ -158,7 +166,7 @@ def _seal(node: Node, root: Path, *, login_keys: bool, dry_run: bool) -> SealRep
         config=inside(node.paths.config),
         token_files=(node.config.token_file.strip("/"),) if node.config.token_file else (),
     )
-    return seal_image(ImageTree(root), folders, RealHost(), node.env, login_keys=login_keys, dry_run=dry_run)
+    return seal_image(ImageTree(root), folders, RealHost(), node.env, ask)
 
 
 def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealReport | None) -> None:
@@ -174,7 +182,7 @@ def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealRep
             what = (report.baked, report.outcomes, report.fits, said, report.seconds)
             parts.append(bake_text(*what, verbose=common.verbose, paint=painter(node)))
         if sealed is not None:
-            how = {"dry_run": sealed.dry_run, "sealed": sealed.error is None}
+            how = _how(sealed) | {"sealed": sealed.error is None}
             parts.append(seal_text(sealed.actions, sealed.remains, **how, paint=painter(node)))
         if report is not None and report.exit_status == ExitStatus.DONE and sealed is None:
             parts.append(join(wrap(_LAST)))
@@ -186,11 +194,15 @@ def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealRep
             body |= bake_document(report.baked, report.outcomes, report.fits, report.seconds)
             body["doctor"] = to_json(report.doctor) if report.doctor else None
         if sealed is not None:
-            how = {"dry_run": sealed.dry_run, "sealed": sealed.error is None and not sealed.dry_run}
+            how = _how(sealed) | {"sealed": sealed.error is None and not sealed.dry_run}
             body["seal"] = seal_document(sealed.actions, sealed.outcomes, sealed.remains, **how)
         return document("bake", body)
 
     show(common, text, doc)
+
+
+def _how(sealed: SealReport) -> dict[str, Any]:
+    return {"dry_run": sealed.dry_run, "searched": sealed.searched}
 
 
 def _error(report: BakeReport | None, sealed: SealReport | None) -> Any:

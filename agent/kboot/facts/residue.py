@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from kboot.facts import residue_places as places
+from kboot.facts.image_ground import ImageGround
+from kboot.facts.residue_texts import TextSearch
+from kboot.facts.secret_text import what_in
+from kboot.host.clock import unix_s
 from kboot.host.image import Entry, ImageTree
+from kboot.host.image_search import COMPRESSED, SearchBounds, Searched
 from kboot.store.cache_files import MANIFEST
 from kboot.store.ledger import stored_rows
 
 ResidueKind = Literal[
     "token",  # a file that is a Hub token
     "credential",  # a file or folder that another program logs in with
+    "url-login",  # settings of a package manager with a login in them
+    "network-secret",  # settings of a network with a password in them
     "docker-auth",  # a docker configuration with logins in it
     "assignment",  # a file that sets a variable to a secret
     "text",  # another file in which a secret stands
     "log-text",  # a log in which a secret stands
+    "old-log",  # one that was put aside
     "scratch-text",  # a temporary file in which a secret stands
     "history",  # what a person typed
+    "trace",  # with whom a person talked
+    "lease",  # what a network told this machine
+    "cloud-state",  # what cloud-init learnt of this instance
+    "login-log",  # who logged in
+    "told",  # what is somebody's decision
     "machine-id",
     "dbus-machine-id",
     "seed",  # a secret of one machine
@@ -38,13 +51,12 @@ ResidueKind = Literal[
 ]
 
 _TEXT_BYTES = 4 << 20
-_SEARCHED_BYTES = 256 << 20
 _SECRET_BYTES = 64 << 10
 _MIN_SECRET_BYTES = 8
+_CLOCK_SLACK_S = 5.0  # times of files are those of the kernel's last tick, or of another clock
 _UNFINISHED = re.compile(r"\.(?:part|incomplete)(?:-\w+)?$")
 _P2P = re.compile(r"gpu_p2p_access_cache_for_[\d,]+\.json$")
 _RECORDS = ("doctor", "history", "image.json", "node.key.lock")
-_FIRST_PERSON = 1000  # smaller user ids are services', whose homes are folders of the system
 _KEY_FILE = re.compile(rb"""^\s*key_file\s*=\s*["']([^"'\n]+)["']""", re.MULTILINE)
 _NETRC = re.compile(rb"\bpassword\s+(\S+)")
 _IN_URL = re.compile(rb"://[^:@/\s]*:([^@/\s]+)@")
@@ -83,29 +95,62 @@ def known_secrets(tree: ImageTree, folders: ImageFolders, env: Iterable[str] = (
     return frozenset(secret for secret in found if len(secret) >= _MIN_SECRET_BYTES)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything found, by path, and what was searched for it.
+
+    hits: files in which a secret stands. since_unix_s: when the look began; what changes later was not seen by it.
+    """
+
+    residue: tuple[Residue, ...]
+    searched: Searched
+    hits: frozenset[str]
+    since_unix_s: float
+
+
 def find_residue(
-    tree: ImageTree, folders: ImageFolders, devices: Collection[int], secrets: Collection[bytes]
-) -> tuple[Residue, ...]:
-    """Return everything found, by path; what lies on other file systems than `devices` is not the image's."""
-    finder = _Finder(tree, folders, frozenset(devices), tuple(sorted(secrets)))
+    tree: ImageTree,
+    folders: ImageFolders,
+    ground: ImageGround,
+    secrets: Collection[bytes],
+    bounds: SearchBounds | None = None,
+    before: Found | None = None,
+) -> Found:
+    """Return everything found; what does not lie on its ground is not the image's.
+
+    before: an earlier look at the same tree: texts without a secret that did not change since are not read again.
+    """
+    since_unix_s = unix_s()
+    finder = _Finder(tree, folders, ground, tuple(sorted(secrets)))
     found: dict[str, Residue] = {}
     for residue in finder.all():
         found.setdefault(residue.path, residue)
+    texts = TextSearch(tree, folders.state, ground, tuple(sorted(secrets)), _seen_by(before))
+    hits = {}
+    for path, kind, what in texts.run(bounds or SearchBounds()):
+        hits[path] = Residue(path, kind, what)
     removed = tuple(f"{r.path}/" for r in found.values() if r.kind in _WHOLE)
-    return tuple(found[path] for path in sorted(found) if not path.startswith(removed))
+    everything = hits | found
+    kept = tuple(everything[path] for path in sorted(everything) if not path.startswith(removed))
+    return Found(kept, texts.searched, frozenset(hits), since_unix_s)
 
 
-_WHOLE: frozenset[ResidueKind] = frozenset({"credential", "log", "record", "runtime"})
+def _seen_by(before: Found | None) -> Callable[[Entry], bool]:
+    if before is None:
+        return lambda _: False
+    since_ns = int((before.since_unix_s - _CLOCK_SLACK_S) * 1e9)
+    return lambda entry: entry.changed_ns < since_ns and entry.path not in before.hits
+
+
+_WHOLE: frozenset[ResidueKind] = frozenset({"cloud-state", "credential", "history", "log", "record", "runtime"})
 """Kinds of which a folder goes with all below it."""
 
 
 class _Finder:
-    def __init__(
-        self, tree: ImageTree, folders: ImageFolders, devices: frozenset[int], secrets: Sequence[bytes]
-    ) -> None:
+    def __init__(self, tree: ImageTree, folders: ImageFolders, ground: ImageGround, secrets: Sequence[bytes]) -> None:
         self._tree = tree
         self._folders = folders
-        self._devices = devices
+        self._ground = ground
         self._secrets = secrets
 
     def all(self) -> Iterator[Residue]:
@@ -113,15 +158,18 @@ class _Finder:
         yield from self._machine()
         yield from self._of_kboot()
         yield from self._assignments()
-        yield from self._texts()
 
     def _named(self) -> Iterator[Residue]:
         """Find what has a name of its own in every home."""
         tree = self._tree
         yield from self._there("token", (*_below_homes(tree, places.TOKENS), *self._folders.token_files))
-        yield from self._there("credential", _below_homes(tree, places.CREDENTIALS))
+        yield from self._there("credential", (*_below_homes(tree, places.CREDENTIALS), *places.MACHINE_CREDENTIALS))
         yield from self._there("fleet-key", self._key_files())
-        yield from self._there("history", _below_homes(tree, places.HISTORIES))
+        typed = [
+            f"{home}/{n}".lstrip("/") for home in _homes(tree) for n in tree.names(home) if places.HISTORY.fullmatch(n)
+        ]
+        yield from self._there("history", (*typed, *_below_homes(tree, places.HISTORIES)))
+        yield from self._there("trace", _below_homes(tree, places.TRACES))
         for path in _below_homes(tree, (places.DOCKER,)):
             if self._is_file(path) and b'"auth' in _read(tree, path, _TEXT_BYTES):
                 yield Residue(path, "docker-auth")
@@ -153,6 +201,20 @@ class _Finder:
         keys = [f"etc/ssh/{name}" for name in tree.names("etc/ssh") if places.HOST_KEY.fullmatch(name)]
         yield from self._there("host-key", keys)
         yield from self._there("log", [f"{places.JOURNAL}/{name}" for name in tree.names(places.JOURNAL)])
+        yield from (Residue(path, "login-log") for path in places.LOGINS if self._holds_anything(path))
+        leases = [f"{top}/{name}" for top in places.LEASES for name in tree.names(top) if places.LEASE.fullmatch(name)]
+        yield from self._there("lease", leases)
+        yield from self._there("cloud-state", places.CLOUD_STATES)
+        told = (r for r in self._there("told", places.TOLD) if not self._is_link(r.path))
+        yield from (Residue(r.path, r.kind, places.TOLD[r.path]) for r in told)
+
+    def _is_link(self, path: str) -> bool:
+        entry = self._look(path)
+        return entry is not None and entry.kind == "link"
+
+    def _holds_anything(self, path: str) -> bool:
+        entry = self._look(path)
+        return entry is not None and entry.size_bytes > 0 and self._is_file(path)
 
     def _of_kboot(self) -> Iterator[Residue]:
         tree = self._tree
@@ -198,48 +260,41 @@ class _Finder:
         for folder in (*places.ENVIRONMENT_FOLDERS, *_below_homes(tree, places.HOME_ENVIRONMENT_FOLDERS)):
             paths += [entry.path for entry in tree.walk(folder) if entry.kind == "file"]
         for path in paths:
-            if self._is_file(path):
+            if self._is_setting(path):
                 data = _read(tree, path, _TEXT_BYTES)
                 if names := sorted({m[1].decode() for m in places.SECRET_VARIABLES.finditer(data)}):
                     yield Residue(path, "assignment", ", ".join(names))
-                elif self._holds_secret(data):
-                    yield Residue(path, "assignment", "a token")
-
-    def _texts(self) -> Iterator[Residue]:
-        """Find secrets in every other file that kboot or a person may have put them in."""
-        kinds: tuple[tuple[ResidueKind, Iterable[str]], ...] = (
-            ("log-text", (*places.LOGS, f"{self._folders.state}/cache")),
-            ("scratch-text", places.SCRATCH),
-            ("text", (*places.TEXTS, *_homes(self._tree, _FIRST_PERSON), self._folders.config, self._folders.state)),
+                elif what := what_in(data, self._secrets):
+                    yield Residue(path, "assignment", what)
+        yield from self._settings(
+            "url-login",
+            (*_below_homes(tree, places.URL_LOGINS), *places.MACHINE_URL_LOGINS),
+            places.MACHINE_URL_LOGIN_FOLDERS,
         )
-        for kind, tops in kinds:
-            for top in dict.fromkeys(tops):
-                for entry in self._tree.search(top, self._holds_secret, _SEARCHED_BYTES, self._passes_by):
-                    if entry.device in self._devices:
-                        yield Residue(entry.path, kind, "a token")
+        yield from self._settings("network-secret", (), places.NETWORK_FOLDERS)
 
-    def _passes_by(self, entry: Entry) -> bool:
-        """Return whether to leave something out: other people's code, checkpoints, files that are no text."""
-        if entry.kind == "file":
-            return entry.path.endswith(places.NO_TEXTS)
-        hub = f"{self._folders.state}/hub/"
-        blobs = entry.path.startswith(hub) and entry.path.endswith(("/blobs", "/snapshots"))
-        name = entry.path.rpartition("/")[2]
-        return blobs or name in places.PASSED_BY or entry.device not in self._devices
-
-    def _holds_secret(self, data: bytes) -> bool:
-        looks_so = b"hf_" in data and places.TOKEN_TEXT.search(data) is not None
-        return looks_so or any(secret in data for secret in self._secrets)
+    def _settings(self, kind: ResidueKind, files: Iterable[str], folders: Iterable[str]) -> Iterator[Residue]:
+        """Find settings that hold a login, or anything that is a secret elsewhere."""
+        below = (entry.path for folder in folders for entry in self._tree.walk(folder) if entry.kind == "file")
+        for path in (*files, *below):
+            if self._is_setting(path):
+                data = _read(self._tree, path, _TEXT_BYTES)
+                if places.URL_LOGIN.search(data) or places.SECRET_SETTINGS.search(data) or what_in(data, self._secrets):
+                    yield Residue(path, kind)
 
     def _there(self, kind: ResidueKind, paths: Iterable[str]) -> Iterator[Residue]:
         for path in paths:
             entry = self._look(path)
-            if entry is not None and entry.device in self._devices:
+            if entry is not None and self._ground.has(entry):
                 yield Residue(path, kind)
 
     def _is_file(self, path: str) -> bool:
         entry = self._look(path)
-        return entry is not None and entry.kind == "file" and entry.device in self._devices
+        return entry is not None and entry.kind == "file" and self._ground.has(entry)
+
+    def _is_setting(self, path: str) -> bool:
+        """Return whether a file may be blanked: a packed one would be damaged."""
+        return self._is_file(path) and not path.endswith(COMPRESSED)
 
     def _look(self, path: str) -> Entry | None:
         with suppress(OSError):
@@ -247,14 +302,13 @@ class _Finder:
         return None
 
 
-def _homes(tree: ImageTree, min_uid: int = 0) -> tuple[str, ...]:
+def _homes(tree: ImageTree) -> tuple[str, ...]:
     """Return every home there may be: root's, those below /home, and those of accounts; "" for one that is "/"."""
     named = []
     for line in _read(tree, "etc/passwd", _TEXT_BYTES).decode(errors="replace").splitlines():
         fields = line.split(":")
-        if len(fields) >= 6 and fields[5].startswith("/") and fields[2].isdecimal() and int(fields[2]) >= min_uid:
+        if len(fields) >= 6 and fields[5].startswith("/"):
             named.append(fields[5].strip("/"))
-    named = [home for home in named if home or not min_uid]
     return tuple(dict.fromkeys(("root", *(f"home/{name}" for name in tree.names("home")), *named)))
 
 

@@ -8,40 +8,111 @@ TOKENS = (".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".hugg
 """Hub tokens, below a home."""
 
 CREDENTIALS = (
+    ".ICEauthority",
+    ".Xauthority",
+    ".aliyun/config.json",
     ".aws/cli/cache",
     ".aws/credentials",
+    ".aws/login",
     ".aws/sso/cache",
     ".azure",
+    ".bluemix/config.json",
     ".boto",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".composer/auth.json",
+    ".config/aliyun",
+    ".config/composer/auth.json",
+    ".config/configstore",
     ".config/containers/auth.json",
+    ".config/doctl",
     ".config/gcloud",
     ".config/gh/hosts.yml",
     ".config/git/credentials",
+    ".config/glab-cli",
+    ".config/hub",
+    ".config/linode-cli",
+    ".config/ngc",
+    ".config/oci",
+    ".config/op",
+    ".config/openstack/clouds.yaml",
+    ".config/openstack/secure.yaml",
+    ".config/rclone/rclone.conf",
+    ".config/sops/age",
+    ".databrickscfg",
+    ".gem/credentials",
     ".git-credentials",
+    ".gnupg/private-keys-v1.d",
+    ".gnupg/secring.gpg",
+    ".kaggle/kaggle.json",
+    ".kube/cache",
+    ".kube/config",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".mc/config.json",
+    ".my.cnf",
+    ".mylogin.cnf",
     ".netrc",
+    ".ngc/config",
+    ".oci",
+    ".passwd-s3fs",
+    ".password-store",
+    ".pgpass",
+    ".pulumi/credentials.json",
     ".pypirc",
     ".s3cfg",
+    ".smbcredentials",
+    ".terraform.d/credentials.tfrc.json",
+    ".vault-token",
     "_netrc",
 )
 """What other programs log in with, below a home."""
 
+MACHINE_CREDENTIALS = (
+    "etc/apt/auth.conf",
+    "etc/apt/auth.conf.d",
+    "etc/cifs-credentials",
+    "etc/credstore",
+    "etc/credstore.encrypted",
+    "etc/kubernetes/admin.conf",
+    "etc/kubernetes/kubelet.conf",
+    "etc/kubernetes/pki",
+    "etc/netrc",
+    "etc/passwd-s3fs",
+    "etc/rancher/k3s/k3s.yaml",
+    "etc/samba/credentials",
+    "var/lib/amazon/ssm/Vault",
+    "var/lib/kubelet/config.json",
+    "var/lib/kubelet/pki",
+    "var/lib/rancher/k3s/server/token",
+    "var/lib/samba/private",
+    "var/lib/tailscale/tailscaled.state",
+)
+"""The same for the machine. Folders go with all below them."""
+
 DOCKER = ".docker/config.json"
 
-HISTORIES = (
-    ".ash_history",
-    ".bash_history",
-    ".lesshst",
-    ".local/share/fish/fish_history",
-    ".node_repl_history",
-    ".python_history",
-    ".sh_history",
-    ".sqlite_history",
-    ".viminfo",
-    ".wget-hsts",
-    ".zsh_history",
-    ".zhistory",
+HISTORY = re.compile(
+    r"\.(?:\w+[_-]?)?(?:history|hist|histfile)(?:[-_.]\w+)?|\.lesshst|\.viminfo|\.wget-hsts|\.zsh_sessions|\.recently-used"
 )
-"""What a person typed, below a home."""
+"""Names in a home that say what was typed, whatever the shell."""
+
+HISTORIES = (
+    ".config/nushell/history.sqlite3",
+    ".config/nushell/history.txt",
+    ".ipython/profile_default/history.sqlite",
+    ".local/share/fish/fish_history",
+    ".local/share/nano/search_history",
+    ".local/share/powershell/PSReadLine",
+    ".local/share/xonsh",
+    ".local/state/bash/history",
+    ".local/state/less/history",
+    ".local/state/zsh/history",
+)
+"""The same below a home."""
+
+TRACES = (".ssh/known_hosts", ".ssh/known_hosts.old")
+"""With whom a person talked, below a home. The machine's own list, /etc/ssh/ssh_known_hosts, is a setting and stays."""
 
 LOGIN_KEYS = (".ssh/authorized_keys", ".ssh/authorized_keys2")
 
@@ -55,10 +126,24 @@ HOME_ENVIRONMENTS = (
     ".zprofile",
     ".zshenv",
     ".zshrc",
+    ".config/fish/config.fish",
+    ".config/systemd/user.conf",
+    ".cshrc",
+    ".tcshrc",
 )
-HOME_ENVIRONMENT_FOLDERS = (".config/environment.d",)
+HOME_ENVIRONMENT_FOLDERS = (".config/environment.d", ".config/systemd/user")
 
-ENVIRONMENTS = ("etc/bash.bashrc", "etc/environment", "etc/kboot/env", "etc/profile", "etc/zsh/zshenv")
+ENVIRONMENTS = (
+    "etc/bash.bashrc",
+    "etc/csh.cshrc",
+    "etc/environment",
+    "etc/fish/config.fish",
+    "etc/kboot/env",
+    "etc/profile",
+    "etc/security/pam_env.conf",
+    "etc/zsh/zshenv",
+    "etc/zsh/zshrc",
+)
 ENVIRONMENT_FOLDERS = (
     "etc/default",
     "etc/environment.d",
@@ -66,57 +151,164 @@ ENVIRONMENT_FOLDERS = (
     "etc/sysconfig",
     "etc/systemd/system",
     "etc/systemd/system.conf.d",
+    "etc/systemd/user",
+    "etc/systemd/user.conf.d",
 )
 """Files that set variables for everybody or for services."""
+
+URL_LOGINS = (
+    ".bunfig.toml",
+    ".condarc",
+    ".config/pip/pip.conf",
+    ".config/uv/uv.toml",
+    ".gitconfig",
+    ".config/git/config",
+    ".npmrc",
+    ".pip/pip.conf",
+    ".yarnrc.yml",
+)
+"""Settings of package managers below a home, in which a login may stand: in a URL, or as a value."""
+
+MACHINE_URL_LOGINS = ("etc/apt/sources.list", "etc/gitconfig", "etc/npmrc", "etc/pip.conf", "etc/uv/uv.toml")
+MACHINE_URL_LOGIN_FOLDERS = ("etc/apt/apt.conf.d", "etc/apt/sources.list.d", "etc/xdg/pip")
+
+NETWORK_FOLDERS = (
+    "etc/NetworkManager/system-connections",
+    "etc/iwd",
+    "etc/netplan",
+    "etc/wpa_supplicant",
+    "var/lib/iwd",
+)
+"""Settings of networks, in which a password may stand."""
 
 SEEDS = (
     "boot/efi/loader/random-seed",
     "boot/loader/random-seed",
     "efi/loader/random-seed",
+    "etc/iscsi/initiatorname.iscsi",
+    "etc/krb5.keytab",
+    "etc/nvme/hostid",
+    "etc/nvme/hostnqn",
+    "var/lib/NetworkManager/secret_key",
+    "var/lib/amazon/ssm/registration",
     "var/lib/systemd/credential.secret",
     "var/lib/systemd/random-seed",
+    "var/lib/urandom/random-seed",
 )
 """Secrets of one machine that its copies must not share (https://systemd.io/BUILDING_IMAGES)."""
 
 MACHINE_ID = "etc/machine-id"
 DBUS_MACHINE_ID = "var/lib/dbus/machine-id"
 HOST_KEY = re.compile(r"ssh_host_\w+_key(?:\.pub)?")
+LEASES = ("var/lib/dhcp", "var/lib/dhclient", "var/lib/dhcpcd", "var/lib/NetworkManager")
+LEASE = re.compile(r".*\.leases?(?:6)?|NetworkManager-intern\.conf|timestamps|seen-bssids")
+"""What a network told this machine: folders, and names in them."""
+
+CLOUD_STATES = (
+    "run/cloud-init",
+    *(f"var/lib/cloud/{name}" for name in ("data", "handlers", "instance", "instances", "sem")),
+    "var/lib/waagent",
+)
+"""What cloud-init and agents of clouds learnt of this instance, its user data among it (`cloud-init clean`)."""
+
+TOLD = {
+    "etc/hostname": "the name of one machine, unless all nodes shall have it",
+    "etc/machine-info": "it may name one machine",
+    "etc/resolv.conf": "name servers of one network, unless they are those of the nodes",
+    "var/lib/cloud/seed": "every node takes its first settings from it",
+}
+"""What is somebody's decision, and is told."""
+
+LOGINS = ("var/log/btmp", "var/log/lastlog", "var/log/wtmp")
 JOURNAL = "var/log/journal"
 
-LOGS = ("var/log", "var/lib/cloud")
-"""Below these a file that holds a secret is emptied."""
+LOGS = ("var/log",)
+"""Below these a file that holds a secret is emptied, and one that was put aside (compressed, or numbered) removed."""
 
-SCRATCH = ("tmp", "var/tmp")
+OLD_LOG = re.compile(r".+\.(?:bz2|gz|xz|zst|old|\d+)")
+
+SCRATCH = ("run", "tmp", "var/crash", "var/spool", "var/tmp")
 """Below these it is removed."""
 
-TEXTS = ("etc", "opt/kboot", "root", "srv")
-"""Below these, homes and kboot's own folders it is looked for as well, and is a person's to take away."""
+PASSED_BY = {
+    "dev": "",
+    "proc": "",
+    "sys": "",
+    **dict.fromkeys(
+        (
+            *("bin", "boot", "lib", "lib32", "lib64", "libx32", "sbin", "usr"),
+            *("var/cache/apt", "var/cache/debconf", "var/lib/apt", "var/lib/dpkg"),
+        ),
+        "files of the distribution (/usr, /boot …), but for this builder's own secrets",
+    ),
+    **dict.fromkeys(
+        (
+            *("nix/store", "snap", "var/lib/containerd", "var/lib/containers", "var/lib/docker", "var/lib/flatpak"),
+            "var/lib/snapd",
+        ),
+        "images of containers and bundles, but for this builder's own secrets",
+    ),
+}
+"""Folders whose files are not the builder's, and why they are passed by; no reason: there is nothing in an image."""
 
-PASSED_BY = frozenset(
+LOOKED_INTO = ("usr/local", "usr/src")
+"""Folders in those that may be."""
+
+CODE = frozenset(
     {
-        *(".cache", ".cargo", ".git", ".m2", ".npm", ".nvm", ".pyenv", ".rustup", "__pycache__", "dist-packages"),
-        *("node_modules", "proc", "site-packages", "sys"),
+        *(".cargo", ".m2", ".npm", ".nvm", ".pyenv", ".rustup", "__pycache__", "dist-packages", "node_modules"),
+        *("site-packages", "testdata"),
     }
 )
-"""Folders of other people's code and of package managers, which hold examples of tokens, and of no files at all."""
+"""Names of folders of other people's code, which holds examples of tokens."""
+
+CACHED = frozenset({"conda", "pip", "pre-commit", "uv", "yarn"})
+"""The same, below ~/.cache."""
 
 STATES = (".local/state/kboot",)
 RUNTIMES = (".cache/kboot",)
 """kboot's own folders of users other than root, below a home."""
 
 NO_TEXTS = (
-    *(".a", ".bin", ".gguf", ".gz", ".o", ".png", ".pt", ".pth", ".pyc", ".safetensors", ".so", ".tar", ".whl", ".xz"),
-    *(".zip", ".zst"),
+    *(
+        ".7z",
+        ".a",
+        ".bin",
+        ".br",
+        ".gguf",
+        ".gif",
+        ".jar",
+        ".jpg",
+        ".lz4",
+        ".mp4",
+        ".o",
+        ".onnx",
+        ".png",
+        ".pt",
+        ".pth",
+    ),
+    *(".pyc", ".safetensors", ".so", ".webp", ".whl", ".zip"),
 )
+"""Ends of names of files that are no text, or packed in a way that is not undone here."""
 
 SECRET_VARIABLES = re.compile(
     rb"""\b(HF_TOKEN|HUGGING_FACE_HUB_TOKEN|HUGGINGFACE_TOKEN|AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN"""
-    rb"""|AZURE_CLIENT_SECRET|NGC_API_KEY|NVIDIA_API_KEY|WANDB_API_KEY|GITHUB_TOKEN|GH_TOKEN|GITLAB_TOKEN)"""
+    rb"""|AZURE_CLIENT_SECRET|NGC_API_KEY|NVIDIA_API_KEY|WANDB_API_KEY|GITHUB_TOKEN|GH_TOKEN|GITLAB_TOKEN|CI_JOB_TOKEN"""
+    rb"""|HF_API_TOKEN|OPENAI_API_KEY|ANTHROPIC_API_KEY|REPLICATE_API_TOKEN|MISTRAL_API_KEY|SLACK_TOKEN|VAULT_TOKEN"""
+    rb"""|DOCKER_PASSWORD|NPM_TOKEN|TWINE_PASSWORD|UV_PUBLISH_TOKEN|PGPASSWORD|MYSQL_PWD|RCLONE_CONFIG_PASS"""
+    rb"""|CLOUDFLARE_API_TOKEN|DIGITALOCEAN_ACCESS_TOKEN|COMET_API_KEY|LAMBDA_API_KEY|ARM_CLIENT_SECRET)"""
     rb"""(\s*=\s*["']?)([^\s"'$#;]+)"""
 )
 """An assignment of a secret: name, what stands between, value. A value that is another variable is none."""
 
-TOKEN_TEXT = re.compile(rb"\bhf_[A-Za-z0-9]{16,}(?![A-Za-z0-9])")
-"""What a Hub token looks like, wherever it stands."""
+SECRET_SETTINGS = re.compile(
+    rb"""\b(_authToken|_auth|_password|password|npmAuthToken|npmAuthIdent|psk|sae_password|wep-key\d|wep_key\d"""
+    rb"""|leap-password|private-key-password|private_key_passwd|Passphrase|PreSharedKey)"""
+    rb"""([ \t]*[=:][ \t]*["']?)([^\s"'$#;]+)"""
+)
+"""The same in settings of package managers and of networks."""
+
+URL_LOGIN = re.compile(rb"(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/@\"'$]*:[^\s/@\"'$]+|[A-Za-z0-9_-]{16,})@")
+"""A URL with a name and a password before its host, or with a token."""
 
 PRIVATE_KEY = b"PRIVATE KEY-----"

@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -23,11 +23,9 @@ EntryKind = Literal["file", "folder", "link", "other"]
 
 _MAX_LINKS = 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+FILE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TEMP = ".kboot-{}.tmp"
 _ZEROS_BYTES = 1 << 20
-_PIECE_BYTES = 4 << 20
-_OVERLAP_BYTES = 4096  # longer than any secret that is looked for
 _BESIDE_DATABASE = ("-journal", "-wal", "-shm")
 _T = TypeVar("_T")
 
@@ -37,12 +35,14 @@ class Entry:
     """One thing in the tree. path: from its root, without a slash at the beginning.
 
     device: of the file system that its folder is on; of a folder, its own. Files on an overlay have another one each.
+    changed_ns: when it changed last, by the kernel's clock and not by what a program says.
     """
 
     path: str
     kind: EntryKind
     size_bytes: int
     device: int
+    changed_ns: int = 0
 
 
 class ImageTree:
@@ -99,34 +99,22 @@ class ImageTree:
 
         Links are not followed, other file systems are. skip: folders not to look into. What cannot be read is left out.
         """
-        return (entry for entry, _ in self._walked(folder, skip, lambda _: False))
+        return (entry for _, entries in self.folders(folder, skip) for entry in entries)
 
-    def search(
-        self, folder: str, holds: Callable[[bytes], bool], limit_bytes: int, skip: Callable[[Entry], bool]
-    ) -> Iterator[Entry]:
-        """Yield the regular files below a folder in whose first limit_bytes something is, in the order of `walk`.
+    def folders(self, top: str, skip: Callable[[Entry], bool]) -> Iterator[tuple[int, list[Entry]]]:
+        """Yield a folder's descriptor, open until the next is asked for, with what is in it; then those below it.
 
-        They are read in pieces, each of which begins with the end of the one before. skip: folders not to look into,
-        and files not to open.
+        Each is opened once: looked up from there, a file costs one call and not two for each name above it.
         """
-        return (entry for entry, found in self._walked(folder, skip, holds, limit_bytes) if found)
-
-    def _walked(
-        self, top: str, skip: Callable[[Entry], bool], holds: Callable[[bytes], bool], limit_bytes: int = 0
-    ) -> Iterator[tuple[Entry, bool]]:
-        """Open each folder once: looked up from there, a file costs two calls and not two for each name above it."""
         waiting = [top]
         while waiting:
+            found: list[Entry] = []
             folder = waiting.pop()
-            found: list[tuple[Entry, bool]] = []
-            with suppress(OSError), self._opened(folder) as fd:  # it went away, or may not be looked at
-                for name in sorted(os.listdir(fd)):
-                    with suppress(OSError):
-                        entry = _entry(f"{folder}/{name}" if folder else name, fd, name)
-                        is_read = limit_bytes and entry.kind == "file" and entry.size_bytes and not skip(entry)
-                        found.append((entry, bool(is_read) and _holds(fd, name, holds, limit_bytes)))
-            yield from found
-            waiting += [e.path for e, _ in reversed(found) if e.kind == "folder" and not skip(e)]
+            with ExitStack() as stack, suppress(OSError):  # it went away, or may not be looked at
+                fd = stack.enter_context(self._opened(folder))
+                found = _entries(folder, fd)
+                yield fd, found
+            waiting += [e.path for e in reversed(found) if e.kind == "folder" and not skip(e)]
 
     def write(self, path: str, data: bytes, mode: int | None = None) -> None:
         """Give a file this content, durable on return; at every instant it holds the old one or the new.
@@ -213,7 +201,15 @@ def is_same_folder(one: Path, other: Path) -> bool:
     return False
 
 
-def _entry(path: str, folder: int, name: str) -> Entry:
+def _entries(folder: str, fd: int) -> list[Entry]:
+    device, found = os.fstat(fd).st_dev, []
+    for name in sorted(os.listdir(fd)):
+        with suppress(OSError):
+            found.append(_entry(f"{folder}/{name}" if folder else name, fd, name, device))
+    return found
+
+
+def _entry(path: str, folder: int, name: str, device: int | None = None) -> Entry:
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     kind: EntryKind = "other"
     if stat.S_ISREG(found.st_mode):
@@ -222,22 +218,16 @@ def _entry(path: str, folder: int, name: str) -> Entry:
         kind = "folder"
     elif stat.S_ISLNK(found.st_mode):
         kind = "link"
-    return Entry(path, kind, found.st_size, found.st_dev if kind == "folder" else os.fstat(folder).st_dev)
+    if kind == "folder":
+        device = found.st_dev
+    elif device is None:
+        device = os.fstat(folder).st_dev
+    return Entry(path, kind, found.st_size, device, found.st_ctime_ns)
 
 
 def _beginning(folder: int, name: str, limit_bytes: int) -> bytes:
-    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+    with os.fdopen(os.open(name, FILE_FLAGS, dir_fd=folder), "rb", buffering=0) as file:
         return file.read(limit_bytes) or b""
-
-
-def _holds(folder: int, name: str, holds: Callable[[bytes], bool], limit_bytes: int) -> bool:
-    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
-        kept, left = b"", limit_bytes
-        while left > 0 and (data := file.read(min(left, _PIECE_BYTES))):
-            if holds(kept + data):
-                return True
-            kept, left = data[-_OVERLAP_BYTES:], left - len(data)
-    return False
 
 
 def _write(folder: int, name: str, data: bytes, mode: int | None) -> None:

@@ -29,10 +29,11 @@ class MakeEmpty:
 
 @dataclass(frozen=True, slots=True)
 class BlankSecrets:
-    """Take the secrets out of a text, and leave the rest of it as it is."""
+    """Take the secrets out of a text, and leave the rest of it as it is. logins: passwords in settings and URLs too."""
 
     path: str
     reason: str
+    logins: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,20 @@ class SealPlan:
         return tuple(r for r in self.remains if r.blocks)
 
 
-def plan_seal(found: Sequence[Residue], config: str, *, login_keys: bool) -> SealPlan:
+def plan_seal(found: Sequence[Residue], config: str, *, login_keys: bool, keep: Sequence[str] = ()) -> SealPlan:
     """Return what to do about everything found.
 
     config: kboot's configuration folder; a profile that lost a part of a URL would no longer say so.
     login_keys: take away who may log in as well; a builder that works over SSH needs its key to the end.
+    keep: files, and folders with all below them, that shall be in the image; what is kboot's own goes all the same.
     """
     actions: list[SealAction] = []
     remains: list[Remains] = []
     for residue in found:
+        if residue.kind not in _NEVER_KEPT and _is_kept(residue.path, keep):
+            why = residue.detail or _REASONS.get(residue.kind) or "a secret"
+            remains.append(Remains(residue.path, f"kept, as asked: {why}", blocks=False))
+            continue
         match _judge(residue, config, login_keys=login_keys):
             case Remains() as left:
                 remains.append(left)
@@ -93,11 +99,22 @@ def plan_seal(found: Sequence[Residue], config: str, *, login_keys: bool) -> Sea
     return SealPlan(tuple(actions), tuple(remains))
 
 
+def _is_kept(path: str, keep: Sequence[str]) -> bool:
+    return any(f"{path}/".startswith(f"{kept.strip('/')}/") for kept in keep)
+
+
+_NEVER_KEPT: frozenset[ResidueKind] = frozenset({"ledger", "machine-id", "node-key", "record", "runtime"})
 _REASONS: dict[ResidueKind, str] = {
     "token": "a Hub token",
     "credential": "what another program logs in with",
+    "url-login": "settings with a login in them",
+    "network-secret": "the password of a network",
     "docker-auth": "logins to container registries",
     "history": "what was typed here",
+    "trace": "with whom was talked here",
+    "lease": "what a network told this machine",
+    "cloud-state": "what cloud-init or a cloud's agent learnt of this instance",
+    "login-log": "who logged in here",
     "machine-id": "every machine makes its own; empty, not `uninitialized`, which would apply every preset",
     "dbus-machine-id": "a second copy of the machine id",
     "seed": "a secret of one machine",
@@ -110,18 +127,20 @@ _REASONS: dict[ResidueKind, str] = {
     "record": "a record of what kboot did on this machine",
     "log": "a journal of this machine",
     "unfinished": "a download that did not end",
-    "scratch-text": "a temporary file that holds a token",
-    "log-text": "a log that holds a token",
+    "scratch-text": "a temporary file that holds a secret",
+    "log-text": "a log that holds a secret",
+    "old-log": "an old log that holds a secret",
+    "told": "",
 }
 _WIPED: frozenset[ResidueKind] = frozenset(
-    {"token", "credential", "node-key", "fleet-key", "seed", "host-key", "scratch-text"}
+    {"token", "credential", "node-key", "fleet-key", "seed", "host-key", "old-log", "scratch-text"}
 )
 
 
 def _judge(residue: Residue, config: str, *, login_keys: bool) -> SealAction | Remains:
     path, kind = residue.path, residue.kind
     match kind:
-        case "machine-id" | "log-text":
+        case "machine-id" | "log-text" | "login-log":
             return MakeEmpty(path, _REASONS[kind])
         case "docker-auth":
             return DropLogins(path, _REASONS[kind])
@@ -129,13 +148,19 @@ def _judge(residue: Residue, config: str, *, login_keys: bool) -> SealAction | R
             return ForgetFiles(path, _REASONS[kind])
         case "assignment":
             return BlankSecrets(path, f"it sets {residue.detail}")
+        case "url-login" | "network-secret":
+            return BlankSecrets(path, _REASONS[kind], logins=True)
+        case "told":
+            return Remains(path, residue.detail, blocks=False)
         case "text":
             hint = (
-                "name a file with `token_file` in kboot.toml instead" if path.startswith(f"{config}/") else "remove it"
+                "name a file with `token_file` in kboot.toml instead"
+                if path.startswith(f"{config}/")
+                else f"remove it, or `--keep /{path}`"
             )
             return Remains(path, f"it holds {residue.detail or 'a token'}: {hint}", blocks=True)
         case "private-key":
-            return Remains(path, "a person's private key: remove it", blocks=True)
+            return Remains(path, f"a person's private key: remove it, or `--keep /{path}`", blocks=True)
         case "login-key" if not login_keys:
             return Remains(path, f"{residue.detail}: `--remove-login-keys` takes them away", blocks=False)
         case _:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kboot.checks.words import count
+from kboot.host.image_search import Searched
 from kboot.plan.seal import Remains, SealAction, TakeAway, describe_seal
 from kboot.quantities import show_bytes, show_rate, show_seconds
 from kboot.report.document import plain
@@ -53,10 +54,11 @@ def seal_text(
     *,
     dry_run: bool,
     sealed: bool,
+    searched: Searched,
     width: int = WIDTH,
     paint: Paint = no_paint,
 ) -> str:
-    """Return what was taken out of a tree, or would be, each thing with why."""
+    """Return what was taken out of a tree, or would be, each thing with why; and what was not looked at."""
     if dry_run:
         head = f"sealing would change {count(len(actions), 'thing')}; nothing was done"
     else:
@@ -66,6 +68,9 @@ def seal_text(
     for title, of in (("must be taken away by hand", True), ("stays", False)):
         rows = [(f"/{r.path}", r.why) for r in remains if r.blocks is of]
         lines += ["", paint(title, "bad" if of else "faint"), *table(rows, width=width)] if rows else []
+    looked = f"searched for secrets: {count(searched.files, 'file')}, {show_bytes(searched.size_bytes)}; not searched:"
+    rows = [(str(number), why) for why, number in searched.passed.items()]
+    lines += ["", paint(looked, "faint"), *(table(rows, width=width) or ["  nothing"])]
     return join(lines)
 
 
@@ -91,6 +96,7 @@ def seal_document(
     *,
     dry_run: bool,
     sealed: bool,
+    searched: Searched,
 ) -> dict[str, Any]:
     """Return the part of `kboot bake --json` that is about what was taken out."""
     return {
@@ -107,6 +113,7 @@ def seal_document(
             for a in actions
         ],
         "reported": [{"path": f"/{r.path}", "why": r.why, "blocks": r.blocks} for r in remains],
+        "searched": plain(searched),
         "outcomes": [outcome_json(o) for o in outcomes],
     }
 
