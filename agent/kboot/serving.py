@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kboot.apply.beside import Beside, with_beside
 from kboot.apply.cache_record import record_ready
@@ -16,14 +17,16 @@ from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.process import Tree
 from kboot.handoff import workers_of
 from kboot.host.clock import unix_s
-from kboot.host.paths import Paths
-from kboot.host.types import Host
 from kboot.plan.types import Plan, StartEngine, describe
-from kboot.profile.types import ServeAsk
 from kboot.report.engine import serve_span
 from kboot.report.saved import keep_report, load_reports
 from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
 from kboot.report.usual import usual_phases
+
+if TYPE_CHECKING:
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.profile.types import ServeAsk
 
 EXEC_ARGV = (sys.executable, "-m", "kboot", "exec")
 """How this kboot becomes the engine: the same interpreter and environment, the record of this node."""

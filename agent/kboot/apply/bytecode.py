@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kboot.apply.outcome import Effect, carry_out
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, list_names, make_dirs, remove_tree
 from kboot.host.processes import Finished, run
-from kboot.plan.types import CompileBytecode
-from kboot.report.types import Outcome
 from kboot.store.cache_files import COMPLETE
+
+if TYPE_CHECKING:
+    from kboot.plan.types import CompileBytecode
+    from kboot.report.types import Outcome
 
 TIMEOUT_S = 300.0
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kboot.events import Emit, Notice
-from kboot.facts.fleet_types import FleetFacts
 from kboot.host.clock import monotonic_s
 from kboot.plan.group import is_whole
-from kboot.profile.types import FleetAsk
+
+if TYPE_CHECKING:
+    from kboot.facts.fleet_types import FleetFacts
+    from kboot.profile.types import FleetAsk
 
 _GROWS = frozenset({"dns", "kubernetes"})
 

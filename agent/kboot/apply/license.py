@@ -7,18 +7,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from kboot.checkpoint import Listing
 from kboot.errors import LicenseNotAccepted, SourceError, VerificationFailed
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs, read_small
-from kboot.host.paths import Paths
 from kboot.jsontext import parse_json
-from kboot.profile.types import Profile
-from kboot.sources.types import Source
-from kboot.store.store import Store
 from kboot.store.verifier import prove
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import Listing
+    from kboot.host.paths import Paths
+    from kboot.profile.types import Profile
+    from kboot.sources.types import Source
+    from kboot.store.store import Store
 
 SCHEMA = 1
 MAX_TERMS_BYTES = 1 << 20

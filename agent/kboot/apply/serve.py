@@ -9,25 +9,27 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from kboot.engines import engine
 from kboot.engines.logs import LogReader, is_progress_bar, mask
 from kboot.engines.remedies import remedy
-from kboot.engines.types import Launch
 from kboot.errors import ActionFailed, NotReady
 from kboot.events import Emit, EngineLine, Notice
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.files import make_dirs, rename
 from kboot.host.http import Answer, ask, held_by
 from kboot.host.listeners import listeners
-from kboot.host.paths import Paths
 from kboot.host.processes import Child, is_of, is_of_an_engine, may_run, port_in_use, spawn, stop_tree
 from kboot.plan.types import Plan, StartEngine, WriteHandoff
 from kboot.report.engine import engine_spans
-from kboot.report.types import Span
 from kboot.report.usual import Usual, is_slow, standing_words
+
+if TYPE_CHECKING:
+    from kboot.engines.types import Launch
+    from kboot.host.paths import Paths
+    from kboot.report.types import Span
 
 Probe = Literal["health", "completion"]
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kboot.apply.outcome import Effect, carry_out
 from kboot.errors import ActionFailed
 from kboot.host.settings import read_setting, write_setting
 from kboot.plan.tune import selected
-from kboot.plan.types import WriteSetting
-from kboot.report.types import Outcome
+
+if TYPE_CHECKING:
+    from kboot.plan.types import WriteSetting
+    from kboot.report.types import Outcome
 
 
 def write_settings(actions: Sequence[WriteSetting]) -> tuple[Outcome, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 
 import click
@@ -10,9 +9,6 @@ import click
 from kboot import __version__
 
 _Load = Callable[[], click.Command]
-_GARBAGE = 10_000
-"""New objects between two looks for cycles. Importing makes 120,000, none of them garbage: with Python's own 700 those
-looks are a tenth of the CPU time of a start."""
 
 
 def command_table() -> tuple[tuple[str, str], ...]:
@@ -22,7 +18,9 @@ def command_table() -> tuple[tuple[str, str], ...]:
 
 def main() -> None:
     """Run the command line of this process and exit with its status."""
-    gc.set_threshold(_GARBAGE)
+    from kboot.cli.garbage import while_starting
+
+    while_starting()
     from kboot.cli.edge import run
 
     run(kboot)

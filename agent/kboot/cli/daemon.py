@@ -39,6 +39,7 @@ _NOT_OF_A_DAEMON = (ExitStatus.DONE, ExitStatus.DEGRADED)
 def command(common: Common, asked: Asked) -> None:
     """Prepare this node, tell systemd how it goes, answer `kboot status`, and watch."""
     from kboot.cli.eventlog import EventLog
+    from kboot.cli.garbage import while_working
     from kboot.cli.logs import make_logger
     from kboot.cli.watch import own_boot_id
     from kboot.daemon import run_daemon
@@ -50,6 +51,7 @@ def command(common: Common, asked: Asked) -> None:
     need_this_machine(node.host, "daemon")
     name = profile_name(asked, node)
     open_profile(asked, node)
+    while_working()
     log = make_logger({"boot_id": own_boot_id(node)[:8], "profile": name}, verbose=common.verbose, env=node.env)
     # The daemon follows the boot itself; this tracker is only for the rate in progress lines.
     tracker = Tracker(lambda _event: None)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kboot.cli.garbage import while_working
 from kboot.errors import KbootError
 from kboot.events import Emit, Event, Notice
 from kboot.host.clock import monotonic_s, unix_s
@@ -54,6 +55,7 @@ def watch(
     serving: the engine runs in the foreground and its lines belong in the log. save: as what `kboot status` shows it.
     quiet: nothing that moves, no lines about phases.
     """
+    while_working()
     boot_id = own_boot_id(node)
     history = _history_of(node, profile)
     with ExitStack() as stack:

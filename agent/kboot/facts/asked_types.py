@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from kboot.answers import RateLimit, SourceAnswer
-from kboot.facts.link_types import CudaFacts
+if TYPE_CHECKING:
+    from kboot.answers import RateLimit, SourceAnswer
+    from kboot.facts.link_types import CudaFacts
 
 
 @dataclass(frozen=True, slots=True)

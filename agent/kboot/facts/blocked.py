@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.facts.reader import Reader
 from kboot.facts.upkeep_types import Blocked
 from kboot.host.clock import monotonic_s, sleep_s
+
+if TYPE_CHECKING:
+    from kboot.facts.reader import Reader
 
 _MOST_PROCESSES = 50_000
 _STEP_S = 0.1

@@ -6,8 +6,10 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.host.image import ImageTree
+if TYPE_CHECKING:
+    from kboot.host.image import ImageTree
 
 ENABLED = ("kboot.service", "kboot-engine.service", "kboot-scrub.timer")
 """Units that an installation starts at boot."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.cache_scan import scan_cache
 from kboot.facts.reader import Reader
 from kboot.facts.types import CacheFacts, NodeFacts
-from kboot.host.paths import Paths
-from kboot.host.types import Host
 from kboot.jsontext import parse_json
 from kboot.store.cache_files import COMPLETE, FACTORS
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
 
 _MACHINE_ID = "/etc/machine-id"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.caches import collect_caches
 from kboot.facts.cpu import collect_cpu
 from kboot.facts.disks import collect_disks
@@ -26,9 +25,12 @@ from kboot.facts.system import collect_system
 from kboot.facts.tune import collect_tune
 from kboot.facts.types import NodeFacts
 from kboot.host.clock import unix_s
-from kboot.host.paths import Paths
-from kboot.host.types import Host
-from kboot.profile.types import FleetAsk
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.profile.types import FleetAsk
 
 NVML_TIMEOUT_S = 120.0
 """Without a persistence daemon a driver takes 3-4 s per GPU to wake on the first call."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.cgroup import allowed_cpus, quota_cpus, throttling
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.types import CpuFacts, NumaNode
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.types import Host
 
 _CPU = "/sys/devices/system/cpu"
 

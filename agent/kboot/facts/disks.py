@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.reader import Reader, node_number, whole_number
 from kboot.facts.types import Disk
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.types import Host
 
 _BLOCK = "/sys/block"
 _NOT_DISKS = ("loop", "ram", "zram", "sr", "fd", "nbd")

@@ -6,14 +6,17 @@ import posixpath
 import re
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kboot import __version__
-from kboot.facts.basic_types import Gap
 from kboot.facts.engine_build import builds
 from kboot.facts.programs import path_folders
 from kboot.facts.reader import Reader
 from kboot.facts.types import EngineFacts
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.types import Host
 
 _PACKAGED = ("vllm", "sglang", "tokenspeed")
 _ENVIRONMENTS = "/opt"  # where images keep an engine's environment: /opt/venv/bin, /opt/vllm/bin

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kboot.facts.reader import Reader
+if TYPE_CHECKING:
+    from kboot.facts.reader import Reader
 
 BUILDERS = (
     "apache-tvm-ffi", "deep-gemm", "flashinfer-python", "sgl-kernel", "sglang", "tilelang", "tokenspeed", "torch",

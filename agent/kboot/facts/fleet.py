@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.fleet_names import (
     expand_hostlist,
     hosts_of_group,
@@ -19,9 +19,12 @@ from kboot.facts.fleet_record import record_from_text
 from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.facts.reader import Reader, whole_number
 from kboot.host.names import addresses_of, is_address, own_addresses
-from kboot.host.paths import Paths
-from kboot.host.types import Host
-from kboot.profile.types import FleetAsk
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.profile.types import FleetAsk
 
 __all__ = ["FleetFacts", "FleetNode", "Network", "collect_fleet", "with_last_meeting"]
 

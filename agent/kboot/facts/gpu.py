@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.memory import MEMINFO
 from kboot.facts.reader import Reader, kib_lines, node_number, whole_number
 from kboot.facts.types import Gpu, GpuFacts, MigSlice, NvmlState
 from kboot.facts.visible import why_not_clear
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.types import Host
 
 _PCI = "/sys/bus/pci/devices"
 _NVIDIA = "0x10de"

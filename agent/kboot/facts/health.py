@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kboot.facts.basic_types import Gap
-from kboot.facts.gpu import Answers
 from kboot.facts.health_types import (
     Fabric,
     FabricManager,
@@ -20,7 +18,11 @@ from kboot.facts.health_types import (
 )
 from kboot.facts.kernel_events import kernel_events
 from kboot.facts.reader import Reader, whole_number
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.facts.gpu import Answers
+    from kboot.host.types import Host
 
 _PCI = "/sys/bus/pci/devices"
 _VERSION = "/proc/driver/nvidia/version"

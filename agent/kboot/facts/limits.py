@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from kboot.facts.basic_types import Gap
+from typing import TYPE_CHECKING
+
 from kboot.facts.reader import Reader
 from kboot.facts.types import LimitFacts
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.types import Host
 
 _SOURCE = "/proc/self/limits"
 

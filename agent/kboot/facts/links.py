@@ -6,12 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kboot.facts.gpu import Answers
 from kboot.facts.link_types import Bridge, Imex, LinkFacts
 from kboot.facts.reader import Reader
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.gpu import Answers
+    from kboot.host.types import Host
 
 _PCI = "/sys/bus/pci/devices"
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kboot.facts.kept_types import LockFacts, LockState
 from kboot.host.files import read_small
 from kboot.host.holders import holders_of
 from kboot.host.locks import flock_holder, holder
-from kboot.host.paths import Paths
 from kboot.host.tree import read_tree
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
 
 _MOST_ENTRIES = 100_000
 _BATON = re.compile(r"(?:^|/)torch-extensions/(?:.*/)?lock$")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kboot.facts.basic_types import Gap, MemoryFacts
 from kboot.facts.cgroup import memory_limit_bytes
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo
 from kboot.facts.reader import Reader, kib_lines
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.host.types import Host
 
 MEMINFO = "/proc/meminfo"
 _SHM = "/dev/shm"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.facts.reader import Reader
+if TYPE_CHECKING:
+    from kboot.facts.reader import Reader
 
 MOUNTINFO = "/proc/self/mountinfo"
 _MAX_LINKS = 40

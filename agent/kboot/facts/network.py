@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import re
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.gpu import normal_bus_id
 from kboot.facts.reader import Reader, node_number, whole_number
 from kboot.facts.types import Nic, RdmaPort
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.types import Host
 
 _NET = "/sys/class/net"
 _RDMA = "/sys/class/infiniband"

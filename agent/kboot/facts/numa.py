@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from kboot.facts.basic_types import Gap
+from typing import TYPE_CHECKING
+
 from kboot.facts.reader import Reader, kib_lines, whole_number
 from kboot.facts.types import NumaNode
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.types import Host
 
 _NODE = "/sys/devices/system/node"
 _FILES = ("Active(file)", "Inactive(file)")

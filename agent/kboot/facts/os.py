@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from kboot.facts.basic_types import Gap, OsFacts
 from kboot.facts.reader import Reader
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.host.types import Host
 
 _CONTAINER_FILES = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
 _CONTAINER_NAMES = ("/run/systemd/container", "/run/host/container-manager")

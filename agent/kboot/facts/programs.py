@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kboot.facts.reader import Reader
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.host.types import Host
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CALLED = (

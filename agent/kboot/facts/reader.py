@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kboot.cpulist import parse_cpu_list
 from kboot.facts.basic_types import Gap
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.host.types import Host
 
 _CPUINFO_BYTES = 4096
 

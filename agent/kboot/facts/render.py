@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
 
-from kboot.facts.types import NodeFacts
+if TYPE_CHECKING:
+    from kboot.facts.types import NodeFacts
 
 
 def facts_to_json(facts: NodeFacts) -> dict[str, object]:

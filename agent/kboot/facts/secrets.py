@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kboot.facts.upkeep_types import Readable
 from kboot.host.access import access_to, processes_that_show_a_token
 from kboot.host.files import read_small
-from kboot.host.paths import Paths
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
 
 _TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b")
 _HUB_TOKEN = ".cache/huggingface/token"

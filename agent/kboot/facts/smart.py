@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kboot.facts.reader import Reader, said
-from kboot.facts.types import Disk
 from kboot.facts.upkeep_types import DiskHealth
-from kboot.host.types import Host, Printed
 from kboot.jsontext import parse_json
+
+if TYPE_CHECKING:
+    from kboot.facts.types import Disk
+    from kboot.host.types import Host, Printed
 
 _WARNINGS = (
     (0x01, "spare blocks below the threshold"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kboot.facts.basic_types import Gap, Mount
 from kboot.facts.mounts import MOUNTINFO, mount_of, parse_mountinfo, real_path
 from kboot.facts.reader import Reader
-from kboot.host.paths import Paths
-from kboot.host.types import DiskSpace, Host
+
+if TYPE_CHECKING:
+    from kboot.host.paths import Paths
+    from kboot.host.types import DiskSpace, Host
 
 
 def collect_storage(host: Host, paths: Paths) -> tuple[tuple[Mount, ...], tuple[Gap, ...]]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Gap, Mount
 from kboot.facts.cgroup import levels
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.system_types import IdleState, SystemFacts
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap, Mount
+    from kboot.host.types import Host
 
 _THP = "/sys/kernel/mm/transparent_hugepage"
 _EDAC = "/sys/devices/system/edac/mc"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.reader import Reader
 from kboot.facts.types import TuneFacts
-from kboot.host.types import Host
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.host.types import Host
 
 
 def collect_tune(host: Host, paths: tuple[str, ...]) -> tuple[TuneFacts, tuple[Gap, ...]]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from posixpath import basename
 from threading import Thread
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Gap
 from kboot.facts.blocked import collect_blocked
 from kboot.facts.env_files import assignments, odd_lines
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo, real_path
@@ -16,7 +16,6 @@ from kboot.facts.process import ENGINE_UNIT, Unit, pids_of
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.secrets import collect_identity, collect_readable
 from kboot.facts.smart import collect_smart
-from kboot.facts.types import Disk, NodeFacts
 from kboot.facts.upkeep_types import (
     CdiSpec,
     Discard,
@@ -29,11 +28,15 @@ from kboot.facts.upkeep_types import (
     UpkeepFacts,
 )
 from kboot.host.environs import pids_with
-from kboot.host.kernel_clock import KernelClock
 from kboot.host.listeners import listeners
-from kboot.host.paths import Paths
-from kboot.host.types import Host
 from kboot.sources.secrets import mask
+
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Gap
+    from kboot.facts.types import Disk, NodeFacts
+    from kboot.host.kernel_clock import KernelClock
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
 
 _SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _LOCKDOWN = "/sys/kernel/security/lockdown"

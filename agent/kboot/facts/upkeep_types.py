@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.host.kernel_clock import KernelClock
+if TYPE_CHECKING:
+    from kboot.host.kernel_clock import KernelClock
 
 
 @dataclass(frozen=True, slots=True)

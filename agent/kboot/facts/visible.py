@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kboot.facts.types import Gpu, GpuFacts, MigSlice
+if TYPE_CHECKING:
+    from kboot.facts.types import Gpu, GpuFacts, MigSlice
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kboot.engines.common import layout_words, node_factors
 from kboot.errors import UsageError
-from kboot.facts.types import NodeFacts
 from kboot.plan.layout import wants_words
-from kboot.profile.types import LayoutAsk, NodeClass, Profile
+
+if TYPE_CHECKING:
+    from kboot.facts.types import NodeFacts
+    from kboot.profile.types import LayoutAsk, NodeClass, Profile
 
 ARCH_LIST = "TORCH_CUDA_ARCH_LIST"
 _ARCH = re.compile(r"(\d+)\.(\d)[af]?(?:\+PTX)?", re.IGNORECASE)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import TYPE_CHECKING
 
-from kboot.facts.types import EngineFacts, NodeFacts
 from kboot.plan.types import CompileBytecode, WarmEngine
-from kboot.profile.types import EngineName, LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.facts.types import EngineFacts, NodeFacts
+    from kboot.profile.types import EngineName, LayoutAsk
 
 _MOST_BYTES = 8 << 30  # whatever an environment holds
 _IN_PYTHON: frozenset[EngineName] = frozenset({"vllm", "sglang", "tokenspeed"})

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from posixpath import basename, dirname
+from typing import TYPE_CHECKING
 
-from kboot.engines.types import CacheKey
-from kboot.facts.types import CacheFacts, CacheScan, NodeFacts, TornFile, TunedFile
 from kboot.plan.placement import workers_on_node
 from kboot.plan.types import QuarantineCache
-from kboot.profile.types import LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.engines.types import CacheKey
+    from kboot.facts.types import CacheFacts, CacheScan, NodeFacts, TornFile, TunedFile
+    from kboot.profile.types import LayoutAsk
 
 # Folders that are one entry: their files were written by one compilation and are of use together only.
 _ENTRY = re.compile(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Mount
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Mount
 
 _SHARED = ("nfs", "cifs", "smb", "gpfs", "lustre", "ceph", "beegfs", "wekafs", "glusterfs", "9p", "virtiofs", "fuse.")
 _MEMORY = ("tmpfs", "ramfs")

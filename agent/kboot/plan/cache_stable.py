@@ -6,12 +6,15 @@ import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kboot.engines.common import CACHE_VARIABLES, version
-from kboot.engines.types import Launch
 from kboot.engines.vllm_env import AUTOTUNE_HASHES_ENV_UNTIL, hashed_names, volatile
 from kboot.errors import ProfileError
-from kboot.profile.types import LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.engines.types import Launch
+    from kboot.profile.types import LayoutAsk
 
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|\[?[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}\]?")
 _NEVER = ("VLLM_PLUGINS", "VLLM_PROCESS_NAME_PREFIX")

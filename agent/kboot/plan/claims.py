@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kboot.plan.ownership import Pieces
+if TYPE_CHECKING:
+    from kboot.plan.ownership import Pieces
 
 
 class Claims:

@@ -6,8 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.facts.types import CpuFacts
+if TYPE_CHECKING:
+    from kboot.facts.types import CpuFacts
 
 Core = tuple[int, ...]
 """The logical CPUs (SMT siblings) of one physical core, in number order."""

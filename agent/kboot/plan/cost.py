@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.profile.types import ApiPrice, LayoutAsk, NodeClass, NodePrice
+if TYPE_CHECKING:
+    from kboot.profile.types import ApiPrice, LayoutAsk, NodeClass, NodePrice
 
 SECONDS_PER_HOUR = 3600
 INPUTS_PER_OUTPUT = (0.0, 3.0, 10.0)

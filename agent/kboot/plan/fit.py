@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kboot.errors import DoesNotFit, UsageError
-from kboot.plan.memory.model import Model
 from kboot.plan.memory.place import Placed, best_way, place
 from kboot.plan.memory.reserve import RESERVE_BYTES, RESERVES, Reserve
 from kboot.profile.types import LayoutAsk, NodeClass
 from kboot.quantities import show_gb
+
+if TYPE_CHECKING:
+    from kboot.plan.memory.model import Model
 
 WEIGHT_SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
 _EVEN_NOTES = (

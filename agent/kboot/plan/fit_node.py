@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kboot.checkpoint import CheckpointFacts
 from kboot.errors import DoesNotFit
-from kboot.facts.basic_types import MemoryFacts, Mount
-from kboot.facts.types import Gpu, NodeFacts
 from kboot.plan.fit import FitRow, weight_bytes, why
 from kboot.plan.layout import chosen_gpus
-from kboot.plan.memory.model import Model
 from kboot.plan.memory.place import place
 from kboot.plan.memory.reserve import DRIVER_RESERVE, GIB, RESERVE_BYTES
-from kboot.profile.types import LayoutAsk, NodeClass
 from kboot.quantities import show_bytes, show_gb
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import CheckpointFacts
+    from kboot.facts.basic_types import MemoryFacts, Mount
+    from kboot.facts.types import Gpu, NodeFacts
+    from kboot.plan.memory.model import Model
+    from kboot.profile.types import LayoutAsk, NodeClass
 
 HOST_BYTES_PER_WORKER = 4 * GIB
 """Host memory of one GPU worker with its front ends: 2.2 + 1 + 1 GiB (vLLM 0.26.0, 2x H200, recorded boot)."""

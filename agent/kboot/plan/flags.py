@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kboot.engines.flags import known_versions, nearest_version, unknown_words
-from kboot.engines.types import Launch
 from kboot.errors import ProfileError
-from kboot.facts.types import EngineFacts
-from kboot.profile.types import LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.engines.types import Launch
+    from kboot.facts.types import EngineFacts
+    from kboot.profile.types import LayoutAsk
 
 
 def flag_warnings(engine: EngineFacts, layout: LayoutAsk, launch: Launch) -> tuple[str, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kboot.errors import FactMissing
-from kboot.facts.fleet_types import FleetFacts, FleetNode
+
+if TYPE_CHECKING:
+    from kboot.facts.fleet_types import FleetFacts, FleetNode
 
 ALONE = "127.0.0.1"
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from kboot.errors import DoesNotFit, FactMissing, UsageError
-from kboot.facts.types import Gpu, GpuFacts, NodeFacts
 from kboot.facts.visible import usable_gpus
-from kboot.profile.types import LayoutAsk, NodeClass, Profile
+
+if TYPE_CHECKING:
+    from kboot.facts.types import Gpu, GpuFacts, NodeFacts
+    from kboot.profile.types import LayoutAsk, NodeClass, Profile
 
 _WITHOUT_GPU = frozenset({"command", "demo"})  # engines that can serve from CPUs
 

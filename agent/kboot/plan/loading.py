@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from kboot.facts.basic_types import Mount
-from kboot.profile.types import LayoutAsk, WarmAsk
+if TYPE_CHECKING:
+    from kboot.facts.basic_types import Mount
+    from kboot.profile.types import LayoutAsk, WarmAsk
 
 LOCAL = frozenset({"ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs"})
 MEMORY = frozenset({"tmpfs", "ramfs", "rootfs"})

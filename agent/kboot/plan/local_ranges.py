@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kboot.plan.memory.ranks import flag_value, pipeline_layers
 from kboot.plan.memory.tensors import entries_of
-from kboot.profile.types import LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.profile.types import LayoutAsk
 
 Ranges = tuple[tuple[int, int], ...]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from kboot.checkpoint import CheckpointFacts
 from kboot.engines.types import CacheKey, Engine, Launch, LaunchAsk
-from kboot.facts.types import NodeFacts
 from kboot.plan.bytecode import bytecode_dir, plan_bytecode, plan_engine_files
 from kboot.plan.cache import plan_cache
 from kboot.plan.cache_damage import plan_quarantine, scan_warnings
@@ -20,7 +19,11 @@ from kboot.plan.loading import loading_warnings
 from kboot.plan.placement import binding_notes, place, workers_on_node
 from kboot.plan.tune import plan_tune
 from kboot.plan.types import Phase, PhaseName, Plan, StartEngine, WriteHandoff, WriteSetting
-from kboot.profile.types import LayoutAsk, NodeClass, Profile
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import CheckpointFacts
+    from kboot.facts.types import NodeFacts
+    from kboot.profile.types import LayoutAsk, NodeClass, Profile
 
 
 @dataclass(frozen=True, slots=True)

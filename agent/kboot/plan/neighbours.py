@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kboot.cpulist import format_cpu_list
-from kboot.facts.types import Gpu, NodeFacts
+
+if TYPE_CHECKING:
+    from kboot.facts.types import Gpu, NodeFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kboot.cpulist import format_cpu_list
 from kboot.engines.types import CpuPlacement, WorkerShare
-from kboot.facts.types import CpuFacts, Gpu, NodeFacts, NumaNode
 from kboot.facts.visible import usable_gpus
 from kboot.plan.cores import Core, cores_of, divide, flatten, priority_cpus, split_housekeeping
 from kboot.plan.neighbours import Neighbours, neighbours
-from kboot.profile.types import CpuAsk, LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.facts.types import CpuFacts, Gpu, NodeFacts, NumaNode
+    from kboot.profile.types import CpuAsk, LayoutAsk
 
 
 def workers_on_node(layout: LayoutAsk) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kboot import __version__
-from kboot.engines.types import CacheKey
 from kboot.facts.fleet_types import NodeStatement
-from kboot.facts.types import GpuFacts, NodeFacts
-from kboot.plan.group import Group
-from kboot.profile.types import LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.engines.types import CacheKey
+    from kboot.facts.types import GpuFacts, NodeFacts
+    from kboot.plan.group import Group
+    from kboot.profile.types import LayoutAsk
 
 _ELSEWHERE = frozenset({"layout", "commit"})  # stated by themselves, in the form that people know
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from kboot.facts.types import NodeFacts
+from typing import TYPE_CHECKING
+
 from kboot.plan.types import WriteSetting
-from kboot.profile.types import Profile
+
+if TYPE_CHECKING:
+    from kboot.facts.types import NodeFacts
+    from kboot.profile.types import Profile
 
 
 def plan_tune(facts: NodeFacts, profile: Profile) -> tuple[WriteSetting, ...]:

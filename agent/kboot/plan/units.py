@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.facts.boot_units import UnitFile
+if TYPE_CHECKING:
+    from kboot.facts.boot_units import UnitFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kboot.plan.memory.kv import KvRoom, kv_needs, kv_room, why_unknown
-from kboot.plan.memory.model import Model
 from kboot.plan.memory.ranks import Degrees, RankBytes, degrees_of, rank_bytes
 from kboot.plan.memory.reserve import Reserve, reserves_of
 from kboot.plan.memory.tensors import Part
 from kboot.profile.types import LayoutAsk, ParallelAsk
+
+if TYPE_CHECKING:
+    from kboot.plan.memory.model import Model
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kboot.plan.memory.model import Model, Piece
 from kboot.plan.memory.tensors import Part
-from kboot.profile.types import LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.plan.memory.model import Model, Piece
+    from kboot.profile.types import LayoutAsk
 
 _VOCABULARY_PADDING = 64  # vLLM and SGLang: DEFAULT_VOCAB_PADDING_SIZE in vocab_parallel_embedding.py
 _SPECULATIVE = frozenset({"--speculative-config", "-sc", "--speculative-algorithm", "--speculative-algo"})
