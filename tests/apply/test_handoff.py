@@ -91,6 +91,17 @@ class TestNodeKey:
         assert 8 == len(keys)
         assert {paths.node_key.read_bytes()} == set(keys)
 
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of another user's")
+    def test_one_of_another_user_signs_nothing(self, paths: Paths, record: HandoffRecord) -> None:
+        """They could have signed a record that starts a program of theirs."""
+        assert write_handoff(WRITE, record, paths).error is None
+        os.chown(paths.node_key, 65534, 65534)
+
+        with pytest.raises(ActionFailed, match=r"node\.key belongs to user id 65534") as caught:
+            read_handoff(paths)
+
+        assert "belongs-to-another-user" == caught.value.code
+
     def test_one_that_others_may_read_signs_nothing(self, paths: Paths) -> None:
         """Whoever could read it could have forged the record."""
         node_key(paths)

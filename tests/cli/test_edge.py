@@ -175,4 +175,21 @@ def test_a_full_stdout_is_a_named_error(kboot: Kboot) -> None:
     command = f"{sys.executable} -m kboot profile list >/dev/full"
     ran = subprocess.run(["sh", "-c", command], env=kboot.environ, capture_output=True, text=True, timeout=60)
 
-    assert (15, True) == (ran.returncode, "standard output" in ran.stderr)
+    assert (15, True, False) == (ran.returncode, "standard output" in ran.stderr, "df -h" in ran.stderr)
+
+
+def test_a_working_folder_that_is_gone_is_no_bug(kboot: Kboot) -> None:
+    """What needs no folder to start from works; what is relative to it is refused in a sentence."""
+    folder = kboot.folder / "gone"
+    folder.mkdir()
+    script = 'rmdir "$1" && shift && exec "$@"'
+    words = (sys.executable, "-m", "kboot")
+
+    def here(*args: str) -> subprocess.CompletedProcess[str]:
+        folder.mkdir(exist_ok=True)
+        argv = ["sh", "-c", script, "sh", str(folder), *words, *args]
+        return subprocess.run(argv, cwd=folder, env=kboot.environ, capture_output=True, text=True, timeout=60)
+
+    assert 0 == here("status").returncode
+    refused = here("plan", "--root", ".")
+    assert (13, True) == (refused.returncode, "error: working-folder-gone" in refused.stderr)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
-from kboot.host.sharing import engine_dir_mode, engine_file_mode, engine_user, secret_mode
+import pytest
+
+from kboot.errors import ActionFailed
+from kboot.host.sharing import engine_dir_mode, engine_file_mode, engine_user, require_engines, require_own, secret_mode
 
 
 def test_alone_nobody_else_reads_a_secret(tmp_path: Path) -> None:
@@ -59,3 +63,19 @@ def test_files_for_the_engine_keep_their_mode_and_let_the_group_in(tmp_path: Pat
     assert [0o755, 0o644] == [engine_file_mode(0o4755, tmp_path), engine_file_mode(0o044, tmp_path)]
     tmp_path.chmod(0o2770)
     assert 0o664 == engine_file_mode(0o644, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of another user's")
+def test_what_another_user_could_have_written_is_refused(tmp_path: Path) -> None:
+    """Root's and this user's are taken, and what is not there; caches are the engine's too on an installed node."""
+    theirs = tmp_path / "key"
+    theirs.mkdir()
+    require_own(tmp_path, tmp_path / "missing")
+    os.chown(theirs, 65534, 65534)
+
+    with pytest.raises(ActionFailed, match="key belongs to user id 65534"):
+        require_own(tmp_path, theirs)
+    with pytest.raises(ActionFailed, match="key belongs to user id 65534"):
+        require_engines(theirs)
+    tmp_path.chmod(0o2770)
+    require_engines(theirs)

@@ -285,3 +285,20 @@ def test_a_ledger_of_an_earlier_kboot_goes_on_counting(tmp_path: Path) -> None:
 
     assert {ROW.name: ROW} == again.rows("a/b")
     assert [] == told.names()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of another user's")
+@pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal"])
+def test_what_another_user_wrote_proves_nothing(tmp_path: Path, name: str) -> None:
+    """Neither a ledger of theirs nor a log beside one of ours, which SQLite would take in; both stay as they are."""
+    ledger, _ = open_ledger(tmp_path)
+    ledger.record([ROW])
+    ledger.close()
+    (tmp_path / name).touch()
+    os.chown(tmp_path / name, 65534, 65534)
+
+    again, told = open_ledger(tmp_path)
+    assert ({}, ["ledger.unreadable"]) == (again.rows("a/b"), told.names())
+    with pytest.raises(KbootError, match=f"{name} belongs to user id 65534"):
+        again.record([ROW])
+    assert (tmp_path / name).exists()

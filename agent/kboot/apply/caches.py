@@ -10,7 +10,7 @@ from kboot.apply.outcome import Effect, carry_out
 from kboot.events import Notice
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs
-from kboot.host.sharing import engine_dir_mode
+from kboot.host.sharing import engine_dir_mode, require_engines
 from kboot.host.trial import try_folder
 from kboot.store.cache_files import COMPLETE, FACTORS
 
@@ -34,6 +34,7 @@ def _prepare(action: PrepareCache, seeding: Seeding | None) -> Effect:
         return effect
     folder = Path(action.path)
     make_dirs(folder, engine_dir_mode(folder.parent))
+    require_engines(folder)
     _try_place(folder, seeding)
     text = json.dumps(dict(sorted(action.key.factors.items())), indent=2) + "\n"
     atomic_write(folder / FACTORS, text.encode())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kboot.errors import ActionFailed
 from kboot.handoff import FileMark, HandoffRecord, Observed, differences, forged, parse, sign, stale
 from kboot.host.files import Identity, atomic_write, explained, identity, lock_file, make_dirs, read_small
-from kboot.host.sharing import secret_mode
+from kboot.host.sharing import require_own, secret_mode
 
 if TYPE_CHECKING:
     from kboot.host.paths import Paths
@@ -140,6 +140,7 @@ def _read_key(path: Path) -> bytes:
         FileNotFoundError: there is none yet.
     """
     try:
+        require_own(path)
         mode = path.stat().st_mode & 0o777
         key = read_small(path, _KEY_BYTES)
     except FileNotFoundError:

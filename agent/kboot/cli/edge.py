@@ -8,15 +8,28 @@ from typing import NoReturn
 
 import click
 
-from kboot.errors import ExitStatus, KbootError, UsageError
+from kboot.errors import ActionFailed, ExitStatus, KbootError, UsageError
 from kboot.host.early import interrupt_on_signals, leave_on_signals
 from kboot.host.os_errors import explain_os_error
-from kboot.host.terminal import open_missing_streams, own_environ, silence_stdout, wants_colour
+from kboot.host.terminal import (
+    open_missing_streams,
+    own_environ,
+    silence_stdout,
+    wants_colour,
+    working_folder_is_gone,
+)
 
 _COMPLETE = "_KBOOT_COMPLETE"  # set by the shell code of `_KBOOT_COMPLETE=bash_source kboot`
 
 _NOT_A_BUG = frozenset({errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 """What a machine may answer at any step, whether or not that step thought of it."""
+
+
+_NOWHERE = ActionFailed(
+    "working-folder-gone",
+    "the folder that kboot was started in is not there any more, and what was asked is relative to it",
+    hint="`cd` to another one, or give whole paths",
+)
 
 
 class Finished(Exception):
@@ -64,6 +77,8 @@ def _status_of(command: click.Command, argv: tuple[str, ...]) -> int:
         silence_stdout()
         return ExitStatus.DONE
     except OSError as exc:
+        if exc.errno == errno.ENOENT and exc.filename is None and working_folder_is_gone():
+            return _print_error(_NOWHERE, argv)
         if exc.errno not in _NOT_A_BUG:
             return _print_bug(exc, argv)
         if exc.filename is None:

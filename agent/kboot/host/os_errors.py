@@ -21,7 +21,7 @@ def explain_os_error(exc: OSError, doing: str, path: Path | str) -> KbootError:
                 "disk-full",
                 f"cannot {doing}: the file system is full",
                 where=where,
-                hint=f"free space or inodes: `df -h {path}`, `df -i {path}`",
+                hint=f"free space or inodes: `df -h {path}`, `df -i {path}`" if Path(path).is_absolute() else None,
             )
         case errno.EDQUOT:
             return DoesNotFit(

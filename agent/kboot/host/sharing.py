@@ -12,6 +12,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from kboot.errors import ActionFailed
 from kboot.host.os_errors import explained
 
 
@@ -23,6 +24,41 @@ def secret_mode(folder: Path) -> int:
 def engine_dir_mode(folder: Path) -> int:
     """Return the mode for a folder below `folder` that the engine writes: 0755, or 0770 for the engine's group."""
     return 0o770 if _shared(folder) else 0o755
+
+
+def require_own(*paths: Path) -> None:
+    """Return where each file or folder, if it is there, is root's or this user's.
+
+    Raises:
+        ActionFailed: another user could have written what is in it.
+    """
+    for path in paths:
+        owner = _owner(path)
+        if owner not in (None, 0, os.geteuid()):
+            raise ActionFailed(
+                "belongs-to-another-user",
+                f"{path.name} belongs to user id {owner}, who could have written anything into it",
+                where=(str(path),),
+                hint="let KBOOT_STATE_DIR name a folder of your own, or remove this: `kboot boot` makes it again",
+            )
+
+
+def _owner(path: Path) -> int | None:
+    """Return who owns it; None where nothing is there, or nothing may be seen, and so nothing will be read either."""
+    try:
+        return os.stat(path).st_uid
+    except OSError:
+        return None
+
+
+def require_engines(folder: Path) -> None:
+    """Return where a folder of kernel caches is root's, this user's, or the engine's on an installed node.
+
+    Raises:
+        ActionFailed: an engine would run what another user has put there.
+    """
+    if not _shared(folder.parent):
+        require_own(folder)
 
 
 def _shared(folder: Path) -> bool:

@@ -50,3 +50,12 @@ def silence_stdout() -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
+
+
+def working_folder_is_gone() -> bool:
+    """Return whether the folder that this process works in was removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False

@@ -14,6 +14,7 @@ from kboot.errors import ActionFailed, KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.files import Identity, exists, fs_uuid, make_dirs, rename
+from kboot.host.sharing import require_own
 from kboot.store.verifier import NO_PREFIXES, RANGE_BYTES, Prefixes
 
 How = Literal[
@@ -298,6 +299,7 @@ def _not_usable(path: Path, exc: Exception) -> ActionFailed:
 
 def _connect(path: Path) -> sqlite3.Connection:
     """Open the ledger; where this user may only read it, read-only."""
+    require_own(*(path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm", "-journal")))
     try:
         return _open_checked(str(path), uri=False)
     except sqlite3.OperationalError as exc:
@@ -371,10 +373,8 @@ def _in_transaction(db: sqlite3.Connection, work: Callable[[], object]) -> None:
 
 def _is_unusable(exc: Exception) -> bool:
     """Tell a file that is no ledger from a busy, full or forbidden disk, which moving it aside would not mend."""
-    if isinstance(exc, _Unusable):
-        return True
-    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+    broken = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+    return isinstance(exc, _Unusable) or getattr(exc, "sqlite_errorcode", 0) & 0xFF in broken
 
 
 def _values(row: Row) -> tuple[object, ...]:
