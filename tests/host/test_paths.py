@@ -41,9 +41,11 @@ UNIT = {
         ),
     ],
 )
-def test_the_nearest_word_counts(env: dict[str, str], uid: int, paths: Paths) -> None:
+def test_the_nearest_word_counts(env: dict[str, str], uid: int, paths: Paths, tmp_path: Path) -> None:
     """kboot's own variables come first, then systemd's, then the user's folders; root has the system's."""
-    assert paths == find_paths(None, env, uid)
+    system = Path("/") if uid == 0 else tmp_path  # where the user's kboot is the only one
+
+    assert paths == find_paths(None, env, uid, system=system)
 
 
 def test_the_configuration_outweighs_the_unit_but_not_the_variables() -> None:
