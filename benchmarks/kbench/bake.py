@@ -19,7 +19,7 @@ from statistics import median
 
 from kbench.document import Document, Value
 from kbench.kboot import PROFILE, kboot, node_env, write_profile
-from kbench.machine import measure, wait_quiet
+from kbench.machine import fill_page_cache, measure, wait_quiet
 from kbench.origin import COMMIT, REPO, make_checkpoint, serve
 
 TIMEOUT_S = 1800.0
@@ -56,7 +56,7 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
     blobs = [path for path in sorted(state.glob("hub/*/blobs/*")) if path.is_file()]
     shutil.copy(state / "ledger.db", work / "ledger.db")  # as it goes out
     env["KBOOT_STATE_DIR"] = str(state)
-    rounds = [_round(asked, env, state, blobs, work / "ledger.db") for _ in range(asked.rounds)]
+    rounds = [_round(asked, work, env, state, blobs) for _ in range(asked.rounds)]
     figures: dict[str, Value] = {
         "checkpoint_bytes": sum(path.stat().st_size for path in blobs),
         "bake_s": baked.wall_s,
@@ -75,12 +75,14 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
 
 
 def _round(
-    asked: argparse.Namespace, env: dict[str, str], state: Path, blobs: Sequence[Path], ledger: Path
+    asked: argparse.Namespace, work: Path, env: dict[str, str], state: Path, blobs: Sequence[Path]
 ) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, more in (("read_s", None), ("handoff_s", ()), ("sampled_handoff_s", ("--set", "verify.image=bake"))):
-        _as_it_goes_out(state, Path(env["KBOOT_RUNTIME_DIR"]), ledger)
+        _as_it_goes_out(state, Path(env["KBOOT_RUNTIME_DIR"]), work / "ledger.db")
         _evict(blobs)
+        if not asked.no_fill:
+            fill_page_cache(work / "junk")
         wait_quiet(asked.quiet_s)
         found[name] = _read(blobs) if more is None else _first_boot(env, more)
         print(f"{name:<18} {found[name]:.3f}", file=sys.stderr, flush=True)

@@ -71,7 +71,9 @@ def _parser() -> argparse.ArgumentParser:
         "--without", type=_names, default=(), help="fetch, fleet, verify: methods to leave out, such as hf,chain"
     )
     parser.add_argument("--quiet-s", type=float, default=30.0, help="longest wait for an idle machine before each run")
-    parser.add_argument("--no-fill", action="store_true", help="fetch, verify: do not fill the page cache first")
+    parser.add_argument(
+        "--no-fill", action="store_true", help="bake, fetch, fleet, verify: do not fill the page cache first"
+    )
     return parser
 
 
