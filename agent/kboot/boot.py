@@ -15,7 +15,7 @@ from kboot.apply.cache_record import record_prepared
 from kboot.apply.first_boot import adopt
 from kboot.apply.joining import Peering
 from kboot.apply.mend import damage_of
-from kboot.apply.run import MAY_FAIL, Ran, run
+from kboot.apply.run import MAY_FAIL, Ran, Tools, run
 from kboot.apply.standby import hold
 from kboot.apply.turn import turn
 from kboot.errors import ExitStatus, KbootError
@@ -117,8 +117,7 @@ def _boot(it: _Run, peering: Peering) -> BootReport:
         emit = it.emit
         tools = tools_of(job, host, paths, emit, stop)
         if it.member is not None:
-            it.member.offer(job.checkpoint.listing, job.store)
-            tools = replace(tools, exchange=partial(it.member.exchange, emit))
+            tools = _with_fleet(tools, it.member, job, emit)
         keeper = _keeper(it, job.prepared)
         if keeper is not None:
             keeper.restore(stop)
@@ -147,6 +146,19 @@ def _boot(it: _Run, peering: Peering) -> BootReport:
             beside.end("the engine did not start")
     keep_report(report, paths, emit)
     return report
+
+
+def _with_fleet(tools: Tools, member: Member, job: Job, emit: Emit) -> Tools:
+    """Return the tools with the other nodes among them; from now on this one gives them what it has."""
+    files, listing = job.checkpoint.files, job.checkpoint.listing
+    in_part = [f.file.blob_id for f in files if f.share is not None]
+    member.offer(listing, job.store, in_part)
+    tools = replace(tools, exchange=partial(member.exchange, emit))
+    if job.prepared is None or not any(f.alone or f.share is not None for f in files):
+        return tools
+    sharing = member.share(listing, job.store, job.prepared.group.members, emit)
+    sharing.publisher.publish(f.file for f in files if f.alone)
+    return replace(tools, sharing=sharing)
 
 
 def _planned(it: _Run, started_unix_s: float) -> tuple[Job, Span]:

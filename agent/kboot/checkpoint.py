@@ -65,8 +65,25 @@ FileState = Literal[
     "present",  # right size under its final name, but nobody here hashed it, or its identity changed since
     "partial",  # a resumable part
     "absent",
+    "shared",  # as much of it as this node's ranks load is here, proven by range digests and not by the file's own hash
     "damaged",  # under its final name and provably wrong (size, structure, hash)
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What this node fetches of a file of which its ranks do not load everything.
+
+    pieces: their numbers as the bits of a number. holder: the node that fetches and proves all of it, and publishes
+    range digests. experts: those that this node's ranks load. size_bytes: of the pieces. have_bytes: of these, what is
+    proven here.
+    """
+
+    pieces: int
+    holder: str
+    experts: frozenset[int]
+    size_bytes: int
+    have_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +98,8 @@ class LocalFile:
     of_image: of a file that nobody hashed on this node, what its image vouches for.
     loaded: [start, end) stretches that this node's ranks load, and that resident_bytes is about; empty = all of it.
     enforced: the kernel proves its bytes at every read (fs-verity), by the digest that it had when they were hashed.
+    told_by: of a shared file, the node whose range digests prove what is here. share: what is fetched of it where that
+    is not all. alone: no other node of the fleet fetches it from the origin, so that all of it is for this one.
     """
 
     file: RemoteFile
@@ -93,6 +112,9 @@ class LocalFile:
     of_image: OfImage = ""
     loaded: tuple[tuple[int, int], ...] = ()
     enforced: bool = False
+    told_by: str = ""
+    share: Share | None = None
+    alone: bool = False
 
     @property
     def loaded_bytes(self) -> int:
@@ -115,19 +137,26 @@ class CheckpointFacts:
     @property
     def missing_bytes(self) -> int:
         """Bytes still to fetch, partial credit counted."""
-        return sum(
-            f.file.size_bytes - (f.have_bytes if f.state == "partial" else 0)
-            for f in self.files
-            if f.state in ("absent", "partial", "damaged")
-        )
+        return sum(_missing_bytes(f) for f in self.files if f.state in _NOT_HERE)
 
     @property
     def disk_bytes(self) -> int:
         """Disk space that fetching the rest still takes: blocks that a killed fetch reserved are not taken again."""
-        left = {f.file.blob_id: _left_bytes(f) for f in self.files if f.state in ("absent", "partial", "damaged")}
+        left = {f.file.blob_id: _left_bytes(f) for f in self.files if f.state in _NOT_HERE}
         return sum(left.values())
 
 
+_NOT_HERE = frozenset({"absent", "partial", "damaged"})
+
+
+def _missing_bytes(local: LocalFile) -> int:
+    if local.share is not None:
+        return local.share.size_bytes - local.share.have_bytes
+    return local.file.size_bytes - (local.have_bytes if local.state == "partial" else 0)
+
+
 def _left_bytes(local: LocalFile) -> int:
+    if local.share is not None:
+        return _missing_bytes(local)
     here = max(local.reserved_bytes, local.have_bytes if local.state == "partial" else 0)
     return max(0, local.file.size_bytes - here)

@@ -19,6 +19,7 @@ from kboot.apply.origin import image_copy
 from kboot.apply.outcome import skipped
 from kboot.apply.run import MAY_FAIL, Tools
 from kboot.apply.serve import missing_program, require_program
+from kboot.apply.share_need import divide, require_parts
 from kboot.apply.warm_local import with_local_share
 from kboot.apply.weights import model_for
 from kboot.checkpoint import CheckpointFacts
@@ -32,7 +33,7 @@ from kboot.facts.engine import collect_engine
 from kboot.facts.memory import collect_memory
 from kboot.facts.os import collect_os
 from kboot.facts.storage import collect_storage
-from kboot.facts.types import MemoryFacts, NodeFacts
+from kboot.facts.types import MemoryFacts, Mount, NodeFacts
 from kboot.handoff import HandoffRecord, differences, outdated, record_of
 from kboot.host.clock import unix_s
 from kboot.host.paths import Paths
@@ -125,9 +126,17 @@ def prepare(
     layouts = of_nodes(matching_layouts(profile, facts, classes, options.gpu), options.nodes, options.node_rank or 0)
     with interrupted_by(stop, sources):
         model, unread = model_for(layouts, checkpoint.listing, store, sources, stop)
-    layout, passed_over = first_that_fits(facts, layouts, checkpoint, classes, model)
+    in_part = profile.fleet.fetch == "local-experts"
+    # What is fetched in part is known only with the layout: the disk is looked at after that.
+    to_fit = replace(checkpoint, files=()) if in_part else checkpoint
+    layout, passed_over = first_that_fits(facts, layouts, to_fit, classes, model)
     facts = _with_engine(facts, layout, host)
     group = _group(facts, profile.fleet, layout, options, host, emit, stop)
+    if in_part:
+        with interrupted_by(stop, sources):
+            divided = divide(checkpoint, store, sources, layout, group, model, stop)
+        checkpoint, unread = divided.checkpoint, (*unread, divided.said)
+        _require_disk(facts.mounts, checkpoint)
     if layout.nodes > 1 and profile.warm.enabled:
         checkpoint = with_local_share(checkpoint, store, layout, group.rank, model, emit)
     engine = engine_named(layout.engine)
@@ -157,6 +166,12 @@ def prepare(
     if not terms.passes:
         plan = replace(plan, warnings=(*plan.warnings, f"boot will refuse: {terms.why}"))
     return Prepared(facts, checkpoint, plan, store, sources, group)
+
+
+def _require_disk(mounts: Sequence[Mount], checkpoint: CheckpointFacts) -> None:
+    disk = fit_disk(mounts, checkpoint.disk_bytes)
+    if disk.fits is False:
+        raise disk_does_not_fit(disk)
 
 
 def _group(
@@ -216,7 +231,8 @@ def _sources(
 
 def _is_whole(profile: Profile, store: Store) -> bool:
     listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
-    return listing is not None and all(f.state in ("verified", "present") for f in store.local(listing))
+    enough = {"verified", "present", *(["shared"] if profile.fleet.fetch == "local-experts" else [])}
+    return listing is not None and all(f.state in enough for f in store.local(listing))
 
 
 def _on_wait(emit: Emit) -> Callable[[str], None]:
@@ -289,6 +305,7 @@ def _write_record(action: WriteHandoff, job: Job, paths: Paths, started_unix_s: 
     after = checkpoint_facts(job.checkpoint.listing, job.store, job.profile.name)
     claim = verify_claim(after, started_unix_s)
     try:
+        require_parts(job.checkpoint, after, job.store)
         record = _record(job.prepared.plan, job.boot_id, job.profile, after, claim)
     except KbootError as exc:
         return replace(skipped("handoff", action, action.reason), status="failed", error=exc)
@@ -340,9 +357,7 @@ def bytes_job(
         small = tuple(f for f in checkpoint.files if not f.file.path.endswith(WEIGHT_SUFFIXES))
         checkpoint = replace(checkpoint, files=small)
     mounts, _ = collect_storage(host, paths)
-    disk = fit_disk(mounts, checkpoint.disk_bytes)
-    if disk.fits is False:
-        raise disk_does_not_fit(disk)
+    _require_disk(mounts, checkpoint)
     memory, _ = collect_memory(host)
     os, _ = collect_os(host)
     phases = plan_bytes(checkpoint, profile.verify.mode, profile.warm, memory, str(paths.models / profile.name))

@@ -105,7 +105,7 @@ def _oldest(checkpoint: CheckpointFacts) -> float | None:
 def _look(checkpoint: CheckpointFacts, mode: VerifyMode, profile: str, tools: Tools) -> tuple[Outcome, ...]:
     """Return an outcome for every file that is whole on this disk; with sources, what is wrong is mended on the way."""
     if mode == "ledger":
-        return tuple(_by_identity(f, mode, profile) for f in checkpoint.files if f.state == "verified")
+        return tuple(_by_identity(f, mode, profile) for f in checkpoint.files if f.state in ("verified", "shared"))
     return run_phase(Phase("verify", (), plan_verify(checkpoint, mode)), tools)[1]
 
 
@@ -119,6 +119,8 @@ def _by_identity(local: LocalFile, mode: VerifyMode, profile: str) -> Outcome:
     def work() -> Effect:
         if local.state == "verified":
             return Effect("unchanged", after="same identity as when it was hashed")
+        if local.state == "shared":
+            return Effect("unchanged", after=f"unchanged since; {local.why}")
         raise _not_right(local, profile)
 
     return carry_out("verify", VerifyFile(local.file, mode, "asked by kboot verify"), work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kboot.plan.exchange import ORIGIN, Fleet, Other, Pick, Want, choose, left_bytes
@@ -36,6 +36,13 @@ ALONE = Fleet("n0", NAMES, (other("n1"), other("n2")))
 def test_own_pieces_come_from_the_origin_in_order() -> None:
     """The first of them first, so that files become whole from the front."""
     assert Pick(BLOB, first(own("n0")), ORIGIN) == choose([WANT], ALONE)
+
+
+def test_a_file_that_is_for_one_node_alone_is_all_its_own() -> None:
+    """No other node fetches a piece of it from the origin, so that none is left to them."""
+    alone = replace(WANT, free=ALL & ~own("n0"), alone=True)
+
+    assert Pick(BLOB, first(ALL & ~own("n0")), ORIGIN) == choose([alone], ALONE)
 
 
 def test_pieces_of_others_are_left_to_them() -> None:
@@ -149,6 +156,7 @@ def test_what_is_left_counts_only_what_nobody_has() -> None:
     assert 0 == left_bytes([(BLOB, SIZE)], helped, "n2")
 
 
+@settings(deadline=None)
 @given(st.integers(1, 6), st.integers(1, 40), st.randoms(use_true_random=False))
 def test_a_fleet_fetches_everything_once(nodes: int, pieces: int, random: object) -> None:
     """Whatever the order in which nodes get on: the origin gives every piece once, and every node ends with all."""

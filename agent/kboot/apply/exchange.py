@@ -217,7 +217,7 @@ class Exchange:
 
     def _want(self, job: Job) -> Want:
         file = job.action.file
-        return Want(file.blob_id, file.size_bytes, self._pieces(job), job not in self._refused)
+        return Want(file.blob_id, file.size_bytes, self._pieces(job), job not in self._refused, job.action.alone)
 
     def _pieces(self, job: Job) -> Pieces:
         """Return the pieces that no stream has; found anew only when the list was replaced."""

@@ -11,6 +11,7 @@ from kboot.errors import VerificationFailed
 from kboot.events import Emit, FileProgress, Notice
 from kboot.host import files
 from kboot.host.clock import monotonic_s
+from kboot.pieces import runs_of
 from kboot.sources.patience import LIMITED_S
 from kboot.store.hashing import hash_file
 from kboot.store.journal import journal_path
@@ -89,7 +90,25 @@ class Shared:
         if partial.written_bytes or self._store.look(self._listing.repo, job.action.file).state != "damaged":
             return
         blob = self._store.blob_path(self._listing.repo, job.action.file.blob_id)
-        partial.build_on(blob, lambda: not self._stop.is_set())
+        partial.build_on(blob, self._goes_on)
+
+    def build_on_share(self, job: Job, partial: Partial) -> bool:
+        """Put what is here of the file in part into a partial that has nothing; return whether there was something.
+
+        Its own hash proves it then, with the rest of the file.
+
+        Raises:
+            KbootError: the disk refuses.
+        """
+        repo, file = self._listing.repo, job.action.file
+        record = None if partial.written_bytes else self._store.shares.record(repo, file)
+        if record is None:
+            return False
+        ranges = runs_of(record.pieces, file.size_bytes)
+        return partial.build_on(self._store.shares.data_path(repo, file.blob_id), self._goes_on, ranges) > 0
+
+    def _goes_on(self) -> bool:
+        return not self._stop.is_set()
 
     def may_wait(self, job: Job, in_use: PartialInUse) -> bool:
         """Return whether the file's owner gets on; who it is, and how far it is, is told."""

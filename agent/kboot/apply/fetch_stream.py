@@ -91,6 +91,7 @@ class Stream:
                     return
                 if known.digests:
                     self._shared.build_on_copy(job, partial)
+                in_part = self._shared.build_on_share(job, partial)
                 partial.reserve()
             except KbootError:
                 partial.close()
@@ -111,7 +112,7 @@ class Stream:
             job.reused_bytes = partial.found.reused_bytes
         missing = partial.missing()
         if self._exchange is not None:
-            self._exchange.opened(job, missing, trusted=not known.digests)
+            self._exchange.opened(job, missing, trusted=not known.digests and not in_part)
         self._pool.opened(job, partial, missing)
         if not missing:
             self._prove(job, partial)

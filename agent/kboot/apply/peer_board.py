@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,9 @@ class Board:
     proven by nobody, and whoever asks for it can ask that peer.
     """
 
-    def __init__(self, listing: Listing, store: Store) -> None:
+    def __init__(self, listing: Listing, store: Store, in_part: Collection[str] = ()) -> None:
+        """Look at what is here. in_part: files that this node fetches a part of at most, by blob id."""
+        self._in_part = frozenset(in_part)
         self.repo, self.commit = listing.repo, listing.commit
         self._store = store
         self._lock = threading.Lock()
@@ -49,9 +51,9 @@ class Board:
 
     @property
     def complete(self) -> bool:
-        """Whether every file is whole here."""
+        """Whether every file is whole here that this node wants whole."""
         with self._lock:
-            return all(entry.whole for entry in self._entries.values())
+            return self._is_complete()
 
     def opened(self, blob_id: str, ranges: Ranges) -> None:
         """Give out of a file only these ranges of its partial: it is not whole, or not any more."""
@@ -93,7 +95,7 @@ class Board:
         with self._lock:
             have = {blob: _pieces_text(entry) for blob, entry in self._entries.items() if entry.whole or entry.ranges}
             fetching = {blob: f"{entry.fetching:x}" for blob, entry in self._entries.items() if entry.fetching}
-            complete = all(entry.whole for entry in self._entries.values())
+            complete = self._is_complete()
             limited = dict(self._limited)
         return {
             "schema": 1,
@@ -107,6 +109,9 @@ class Board:
             "limited_s": limited,
             "moved_bytes": self.moved_bytes(),
         }
+
+    def _is_complete(self) -> bool:
+        return all(entry.whole or blob in self._in_part for blob, entry in self._entries.items())
 
     def part(self, blob_id: str, start: int, end: int) -> tuple[Part, int] | None:
         """Return where bytes [start, end) of a file lie, and its size; None where they are not given."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from kboot.apply.exchange import Exchange
@@ -15,6 +15,8 @@ from kboot.apply.handoff import read_handoff
 from kboot.apply.pace import Throttle
 from kboot.apply.peer_board import Board
 from kboot.apply.peer_server import PeerServer
+from kboot.apply.share_fetch import Sharing
+from kboot.apply.share_publish import Publisher
 from kboot.checkpoint import Listing
 from kboot.errors import KbootError, ProfileError, SourceError
 from kboot.events import Emit, Notice
@@ -56,6 +58,7 @@ class Member:
         self.files: dict[str, Callable[[], Path | None]] = {}
         self.pages: dict[str, Callable[[], bytes]] = {STATE_TARGET: self.state.page}
         self._keeper: CacheKeeper | None = None
+        self._sharing: Sharing | None = None
         self._server: PeerServer | None = None
         try:
             address = bind_address(ask, facts, me)
@@ -89,11 +92,22 @@ class Member:
         self.pages[CACHES_TARGET] = self._keeper.page
         return self._keeper
 
-    def offer(self, listing: Listing, store: Store) -> None:
-        """Give out from now on what is here of this commit."""
-        self._board = Board(listing, store)
+    def offer(self, listing: Listing, store: Store, in_part: Collection[str] = ()) -> None:
+        """Give out from now on what is here of this commit. in_part: blob ids of files that are not wanted whole."""
+        self._board = Board(listing, store, in_part)
         if self._server is not None:
             self._server.offer(self._board)
+
+    def share(self, listing: Listing, store: Store, members: Sequence[FleetNode], emit: Emit) -> Sharing:
+        """Return what a fetch needs to take parts of files from the nodes that serve with this one."""
+        assert self._board is not None, "what is here is offered first"
+        if self._sharing is not None:
+            self._sharing.publisher.end()
+        peers = self._peers()
+        near = {node.name: peers[node.name] for node in members if node.name in peers}
+        publisher = Publisher(listing, store, self._board, self.me.name, self.pages, emit)
+        self._sharing = Sharing(near, publisher, self.ask.start_timeout_s)
+        return self._sharing
 
     def exchange(self, emit: Emit) -> Exchange | None:
         """Return the dealings of one fetch with the others; None where there are no others."""
@@ -115,7 +129,8 @@ class Member:
         try:
             while monotonic_s() < until_s and not stop.is_set():
                 waiting = view.waits_for()
-                idle = not waiting and monotonic_s() >= back_s
+                # Who is not told would take the closed port for a node that was lost, and wait until it may come back.
+                idle = not waiting and monotonic_s() >= back_s and not self._server.has_untold
                 quiet_s = min(view.quiet_s(), self._server.quiet_s)
                 if view.is_known and (idle or quiet_s >= _QUIET_S):
                     return
@@ -131,6 +146,8 @@ class Member:
         self._ended.set()
         if self._keeper is not None:
             self._keeper.end()
+        if self._sharing is not None:
+            self._sharing.publisher.end()
         if self._server is not None:
             self._server.close()
 

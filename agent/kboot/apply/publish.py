@@ -18,6 +18,8 @@ from kboot.store.store import Store
 def publish(action: PublishCheckpoint, store: Store, emit: Emit, *, enforce: bool = False) -> Outcome:
     """Link the snapshot, write its listing and ref, and point the serving path at it; only when all is proven.
 
+    Files that are here in part, as this node's ranks load them, are linked into a snapshot outside the Hub's folder.
+
     In this order: trees/<commit>.json, without which hub would not notice what is missing; the links; refs/<branch>;
     the serving path, in one step. Killed anywhere, the serving path leads to the old checkpoint or the new one.
     enforce: let the kernel prove the files at every read from now on, where the file system can (fs-verity).
@@ -28,7 +30,8 @@ def publish(action: PublishCheckpoint, store: Store, emit: Emit, *, enforce: boo
 def _publish(action: PublishCheckpoint, store: Store, emit: Emit, enforce: bool) -> Effect:
     listing, model_path = action.listing, Path(action.model_path)
     here = store.local(listing)
-    if unproven := [f for f in here if f.state != "verified" and f.of_image not in ("samples", "verity")]:
+    right = ("verified", "shared") if action.in_part else ("verified",)
+    if unproven := [f for f in here if f.state not in right and f.of_image not in ("samples", "verity")]:
         raise _not_proven(unproven)
     _tell_others(listing, store, emit)
     if enforce:
@@ -37,14 +40,20 @@ def _publish(action: PublishCheckpoint, store: Store, emit: Emit, enforce: bool)
         return Effect("unchanged", before=listing.commit, after=listing.commit)
     before = store.commit_at(model_path)
     store.remember(listing)
-    symlinks = True
+    symlinks, shared = True, store.is_shared(listing)
     for file in store.unlinked(listing):
+        if shared:
+            store.shares.link(listing, file, store.blob_path(listing.repo, file.blob_id))
+            continue
         kind = store.link(listing, file, symlinks=symlinks)
         if symlinks and kind != "symlink":
             symlinks = False
             emit(Notice("links.refused", f"{store.paths.hub} takes no symbolic links: snapshots are made by {kind}"))
     store.set_ref(listing)
     store.set_model(listing, model_path)
+    for local in store.local(listing):
+        if local.state == "verified":  # nothing leads to a part of it any more
+            store.shares.forget(listing.repo, local.file.blob_id)
     return Effect(before=before, after=listing.commit)
 
 

@@ -17,7 +17,7 @@ from kboot.apply.fetch import fetch_files
 from kboot.apply.mend import mend
 from kboot.apply.origin import lazy_streams
 from kboot.apply.outcome import skipped
-from kboot.apply.pace import FULL_PACE, Pace
+from kboot.apply.pace import FULL_PACE, Pace, Throttle
 from kboot.apply.publish import publish
 from kboot.apply.settings import write_settings
 from kboot.apply.verify import threads_for, verify_files
@@ -29,6 +29,7 @@ from kboot.host.clock import monotonic_s, unix_s
 from kboot.plan.types import (
     CompileBytecode,
     FetchFile,
+    FetchShare,
     Phase,
     PhaseName,
     PrepareCache,
@@ -48,6 +49,7 @@ from kboot.store.store import Store
 
 if TYPE_CHECKING:
     from kboot.apply.exchange import Exchange
+    from kboot.apply.share_fetch import Sharing
 
 _WORTH_ASKING_BYTES = 1 << 30
 PhaseStatus = Literal["done", "degraded", "failed", "skipped"]
@@ -63,7 +65,7 @@ class Tools:
     sources: none where nothing may be asked of anybody; files found wrong are mended from them.
     cpus: how many CPUs this process may use. warm_budget_bytes: page cache that warming may take.
     write_handoff: writes the signed record; it is given by the boot, which knows the whole plan. environ: kboot's own.
-    exchange: for each fetch, with the other nodes of a fleet; None without one.
+    exchange: for each fetch, with the other nodes of a fleet; None without one. sharing: the same for shares of files.
     """
 
     profile: Profile
@@ -78,6 +80,7 @@ class Tools:
     environ: Mapping[str, str] = field(default_factory=dict)
     pace: Pace = FULL_PACE
     exchange: Callable[[], Exchange | None] = lambda: None
+    sharing: Sharing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,8 @@ def bytes_of(phase: Phase) -> int:
         match action:
             case FetchFile():
                 total += action.file.size_bytes - action.have_bytes
+            case FetchShare():
+                total += action.left_bytes
             case VerifyFile(mode="full"):
                 total += action.file.size_bytes
             case WarmFile():
@@ -204,6 +209,8 @@ def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
             return tuple(warm_engine(phase.name, a, tools.environ, emit, stop) for a in _of(phase, WarmEngine))
         case FetchFile():
             return _fetch(_of(phase, FetchFile), tools)
+        case FetchShare():
+            return _fetch_shares(_of(phase, FetchShare), tools)
         case VerifyFile():
             actions, may_mend = _of(phase, VerifyFile), bool(tools.sources)
             threads = profile.verify.threads or _lazy_streams(actions, tools)
@@ -238,3 +245,18 @@ def _fetch(actions: Sequence[FetchFile], tools: Tools) -> tuple[Outcome, ...]:
     ask, emit, stop = tools.profile.fetch, tools.emit, tools.stop
     exchange = tools.exchange() if tools.sources else None
     return fetch_files(actions, tools.listing, tools.sources, tools.store, ask, emit, stop, tools.cpus, exchange)
+
+
+def _fetch_shares(actions: Sequence[FetchShare], tools: Tools) -> tuple[Outcome, ...]:
+    """Fetch this node's part of files from nodes that have them; whole and from the sources what none of them gives."""
+    if tools.sharing is None:  # the other nodes cannot be asked
+        return _fetch([FetchFile(a.file, 0, "no other node can be asked for a part of it") for a in actions], tools)
+    from kboot.apply.share_fetch import fetch_shares
+
+    throttle = Throttle(tools.profile.fetch.max_rate_mib_s << 20, tools.stop)
+    alone = replace(tools, exchange=lambda: None)
+
+    def whole(files: Sequence[FetchFile]) -> tuple[Outcome, ...]:
+        return _fetch(files, alone)
+
+    return fetch_shares(actions, tools.listing, tools.store, tools.sharing, whole, throttle, tools.emit, tools.stop)

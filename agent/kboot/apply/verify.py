@@ -120,6 +120,8 @@ class _Job:
         local = self.local_of.get(action.file.path) or LocalFile(action.file, "absent", 0, why="not listed")
         if local.state in ("absent", "partial"):
             raise VerificationFailed("file-missing", f"{action.file.path}: {local.why or 'is not on this disk'}")
+        if local.state == "shared":
+            return self._in_part(action, local)
         match action.mode:
             case "full":
                 return self._full(action.file)
@@ -150,6 +152,15 @@ class _Job:
             raise _published_broken(file, problem)
         self.store.record_hashed(self.listing, file, hashed)
         return Effect(size_bytes=file.size_bytes, after="every byte hashed", source="this disk")
+
+    def _in_part(self, action: VerifyFile, local: LocalFile) -> Effect:
+        """Prove what is here of a file by the range digests that were kept: its own hash is of all of it."""
+        if action.mode != "full":
+            return Effect("unchanged", after=f"unchanged since; {local.why}")
+        shares, go_on = self.store.shares, lambda: not self.stop.is_set()
+        size_bytes = shares.prove(self.listing, action.file, go_on)
+        after = f"every byte that is here hashed, by range digests of {local.told_by}"
+        return Effect(size_bytes=size_bytes, after=after, source="this disk")
 
     def _quick(self, file: RemoteFile, local: LocalFile) -> Effect:
         blob = self.store.blob_path(self.listing.repo, file.blob_id)

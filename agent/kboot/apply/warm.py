@@ -98,7 +98,7 @@ class _Job:
 
     def _warm(self, action: WarmFile) -> Effect:
         file, loaded = action.file, action.ranges
-        blob = self._store.blob_path(self._repo, file.blob_id)
+        blob = self._store.content_path(self._repo, file)
         started_s = monotonic_s()
         with explained(f"warm {file.path}", blob):
             before = resident_in(blob, loaded) if loaded else resident_bytes(blob)
@@ -114,7 +114,7 @@ class _Job:
     def try_faults(self, left: Sequence[RemoteFile], read_rate: float) -> None:
         """Map a little of what stays cold, and tell where that is slow. read_rate: bytes a second of large reads."""
         try:
-            tried = fault_in([self._store.blob_path(self._repo, file.blob_id) for file in left], _TRY_S)
+            tried = fault_in([self._store.content_path(self._repo, file) for file in left], _TRY_S)
         except OSError:  # gone, or the disk cannot read it: the engine will say so
             return
         if tried is not None:

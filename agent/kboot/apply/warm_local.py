@@ -28,7 +28,9 @@ def with_local_share(
     Only files that are on this disk already: what is fetched is in memory when it has landed.
     """
     share = share_of(layout, node_rank, model.experts, len(model.layers)) if model is not None else None
-    here = [f for f in checkpoint.files if f.state in ("verified", "present") and f.file.path.endswith(_SUFFIX)]
+    here = [
+        f for f in checkpoint.files if f.state in ("verified", "present", "shared") and f.file.path.endswith(_SUFFIX)
+    ]
     if share is None or not here:
         return checkpoint
     try:
@@ -44,7 +46,7 @@ def with_local_share(
 
 def _ranges(here: list[LocalFile], checkpoint: CheckpointFacts, store: Store, share: Share) -> Mapping[str, Ranges]:
     repo = checkpoint.listing.repo
-    paths = [(local.file.path, store.blob_path(repo, local.file.blob_id)) for local in here]
+    paths = [(local.file.path, store.content_path(repo, local.file)) for local in here]
     return {header.path: ranges_of(header.json, header.data_bytes, share) for header in local_headers(paths)}
 
 
@@ -53,7 +55,7 @@ def _with(local: LocalFile, found: Mapping[str, Ranges], checkpoint: CheckpointF
     if not ranges:
         return local
     try:
-        resident = resident_in(store.blob_path(checkpoint.listing.repo, local.file.blob_id), ranges)
+        resident = resident_in(store.content_path(checkpoint.listing.repo, local.file), ranges)
     except OSError:  # gone since it was looked at: not measured
         resident = None
     return replace(local, loaded=ranges, resident_bytes=resident)

@@ -55,7 +55,7 @@ def listed_model(
     names = [f"{f.path}:{f.size_bytes}" for f in weights]
     groups = _load(kept, names)
     if groups is None:
-        groups = read_tensors(_headers(listing, weights, store, sources, stop))
+        groups = read_tensors(listed_headers(listing, weights, store, sources, stop))
         if keep:
             with suppress(KbootError):  # a cache: without it the next boot reads the headers again
                 _save(kept, names, groups)
@@ -138,15 +138,20 @@ def _shape(data: bytes, where: str) -> ModelShape:
     return read_shape(config)
 
 
-def _headers(
+def listed_headers(
     listing: Listing,
     weights: Sequence[RemoteFile],
     store: Store,
     sources: Sequence[Source],
     stop: threading.Event | None,
 ) -> Iterator[Header]:
-    whole = {local.file.path for local in store.local(listing) if local.state in ("verified", "present")}
-    here = [(f.path, store.blob_path(listing.repo, f.blob_id)) for f in weights if f.path in whole]
+    """Return the headers of some files of a listing: those on this disk first, then those that a source gives.
+
+    Raises:
+        FactMissing: a file is no safetensors file. SourceError: nobody gives those that are not here.
+    """
+    whole = {local.file.path for local in store.local(listing) if local.state in ("verified", "present", "shared")}
+    here = [(f.path, store.content_path(listing.repo, f)) for f in weights if f.path in whole]
     yield from local_headers(here)
     missing = [f for f in weights if f.path not in whole]
     if missing:

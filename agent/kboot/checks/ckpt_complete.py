@@ -38,7 +38,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             why="an engine would find nothing or an older commit until the next boot",
             hint=f"`kboot fetch{asked(profile)}`",
         )
-    return Finding("ok", f"{count(len(checkpoint.files), 'file')} of {pinned}, {show_bytes(listing.size_bytes)}")
+    found = f"{count(len(checkpoint.files), 'file')} of {pinned}, {show_bytes(listing.size_bytes)}"
+    shared = sum(f.state == "shared" for f in checkpoint.files)
+    return Finding("ok", f"{found}; of {shared} what this node's ranks load" if shared else found)
 
 
 def not_listed(facts: NodeFacts, profile: Profile | None) -> Finding:

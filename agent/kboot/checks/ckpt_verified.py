@@ -6,7 +6,7 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.ckpt_complete import asked, not_listed
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.checks.words import age, count, some
+from kboot.checks.words import age, count, in_part, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 from kboot.quantities import show_bytes
@@ -32,6 +32,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             why="the serving path leads to bytes nobody hashed" if checkpoint.published else "boot hashes them first",
             hint=f"`kboot verify{asked(profile)} --mode full`",
         )
+    shared = [f for f in checkpoint.files if f.state == "shared"]
     hashed = [f.verified_unix_s for f in checkpoint.files if f.state == "verified" and f.verified_unix_s is not None]
     if not hashed:
         return Finding("skip", "no file is here yet: see ckpt.complete")
@@ -45,7 +46,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             why="the identity is unchanged, but a bit flipped on the disk would not show in it",
             hint=f"`kboot verify{asked(profile)} --mode full`, or enable kboot-scrub.timer",
         )
-    return Finding("ok", seen)
+    return Finding("ok", f"{seen}; {in_part(shared)}" if shared else seen)
 
 
 CHECK = Check(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from kboot.checkpoint import LocalFile
+from kboot.quantities import show_gb
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -16,6 +19,16 @@ def some(items: Iterable[object], limit: int = 4) -> str:
     if len(words) <= limit:
         return ", ".join(words)
     return f"{', '.join(words[:limit])} and {len(words) - limit} more"
+
+
+def in_part(shared: Sequence[LocalFile]) -> str:
+    """Say what is here of files of which a node has only what its ranks load, and what proves that."""
+    have, size = sum(f.have_bytes for f in shared), sum(f.file.size_bytes for f in shared)
+    nodes = some(sorted({f.told_by for f in shared}))
+    return (
+        f"{show_gb(have)} of {show_gb(size)} in {count(len(shared), 'file')} proven by range digests that {nodes} "
+        "published, not by the file's own hash"
+    )
 
 
 def percent(fraction: float) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
 from kboot.errors import SourceError, VerificationFailed
 from kboot.events import Emit, Notice
-from kboot.host.pagecache import resident_bytes
+from kboot.host.pagecache import resident_bytes, resident_in
 from kboot.profile.types import CheckpointAsk, Profile
 from kboot.sources.types import Found, Source
 from kboot.store.layout import is_commit
@@ -55,11 +55,12 @@ def listing_with_residency(facts: CheckpointFacts, store: Store) -> CheckpointFa
 
 
 def _measured(local: LocalFile, store: Store, repo: str) -> LocalFile:
-    if local.state not in ("verified", "present"):
+    if local.state not in ("verified", "present", "shared"):
         return local
-    blob: Path = store.blob_path(repo, local.file.blob_id)
+    path: Path = store.content_path(repo, local.file)
     try:
-        return replace(local, resident_bytes=resident_bytes(blob))
+        resident = resident_in(path, local.loaded) if local.loaded else resident_bytes(path)
+        return replace(local, resident_bytes=resident)
     except OSError:  # gone or unreadable since it was looked at: not measured
         return local
 
@@ -84,7 +85,7 @@ def _resolve(ask: CheckpointAsk, store: Store, sources: Sequence[Source], offlin
 def _whole_or_raise(listing: Listing, store: Store, exc: SourceError, emit: Emit) -> Listing:
     """Return the listing if all its files are here; else raise the first cause, with this disk's state below it."""
     files = store.local(listing)
-    here = sum(f.state in ("verified", "present") for f in files)
+    here = sum(f.state in ("verified", "present", "shared") for f in files)
     of_commit = f"{listing.repo}@{listing.commit[:12]}"
     if here < len(files):
         exc.where = (*exc.where, f"this disk has {here} of {len(files)} files of {of_commit}")

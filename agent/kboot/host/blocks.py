@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -96,6 +97,19 @@ class BlockFile:
         """What this user may still take of the file system it is on."""
         stat = os.fstatvfs(self._fd)
         return stat.f_bavail * stat.f_frsize
+
+    def data_ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield the stretches [start, end) that are no holes; all of it where the file system does not tell."""
+        end, size_bytes = 0, self.size_bytes
+        while end < size_bytes:
+            try:
+                start = os.lseek(self._fd, end, os.SEEK_DATA)
+                end = os.lseek(self._fd, start, os.SEEK_HOLE)
+            except OSError as exc:
+                if exc.errno == errno.ENXIO:  # nothing but a hole up to the end
+                    return
+                raise explain_os_error(exc, "look for holes in the file", self.path) from exc
+            yield start, end
 
     def reserve(self, size_bytes: int) -> bool:
         """Take the disk blocks for this many bytes; the length does not change.

@@ -28,6 +28,11 @@ class Paths:
         return self.state / "hub"
 
     @property
+    def shares(self) -> Path:
+        """Files of checkpoints of which only a part is here, a folder for each repository."""
+        return self.state / "shares"
+
+    @property
     def models(self) -> Path:
         """`models/<profile>`: the one stable path an engine serves from, a link to the snapshot."""
         return self.state / "models"

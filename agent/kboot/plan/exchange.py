@@ -15,13 +15,15 @@ ORIGIN = ""
 class Want:
     """A file that is not whole here.
 
-    free: pieces that are missing and that no stream receives. from_origin: the origin may be asked for it.
+    free: pieces that are missing and that no stream receives. from_origin: the origin may be asked for it. alone: no
+    other node fetches it from there.
     """
 
     blob_id: str
     size_bytes: int
     free: Pieces
     from_origin: bool = True
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ def _from_origin(wants: Sequence[Want], fleet: Fleet, gone: frozenset[str]) -> I
     """Yield pieces that are this node's to fetch and that no node has or fetches."""
     for want in wants:
         if want.from_origin and want.free:
-            mine = owned(want.blob_id, piece_count(want.size_bytes), fleet.names, gone, fleet.me)
+            names = (fleet.me,) if want.alone else fleet.names
+            mine = owned(want.blob_id, piece_count(want.size_bytes), names, gone, fleet.me)
             if left := mine & want.free & ~_elsewhere(want, fleet):
                 yield Pick(want.blob_id, _first(left), ORIGIN)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts, LocalFile, VerifyMode
 from kboot.facts.types import MemoryFacts
-from kboot.plan.types import FetchFile, Phase, PublishCheckpoint, VerifyFile, WarmFile
+from kboot.plan.types import FetchFile, FetchShare, Phase, PublishCheckpoint, VerifyFile, WarmFile
 from kboot.profile.types import WarmAsk
 
 _FEW_PAGES_BYTES = 64 << 10
@@ -26,14 +26,27 @@ def plan_bytes(
     )
 
 
-def plan_fetch(checkpoint: CheckpointFacts) -> tuple[FetchFile, ...]:
-    """Return one fetch per file that is not whole on this disk, largest remainder first.
+def plan_fetch(checkpoint: CheckpointFacts) -> tuple[FetchFile | FetchShare, ...]:
+    """Return one fetch per file that is not whole on this disk, largest remainder first; shares of files come last.
 
     Largest first, so that the last file to finish is a small one.
     """
-    wanted = [f for f in checkpoint.files if f.state in ("absent", "partial", "damaged")]
+    wanted = [f for f in checkpoint.files if f.state in ("absent", "partial", "damaged", "shared") and f.share is None]
     wanted.sort(key=lambda f: (f.have_bytes - f.file.size_bytes, f.file.path))
-    return tuple(FetchFile(f.file, f.have_bytes if f.state == "partial" else 0, _why_fetch(f)) for f in wanted)
+    return (*(_whole(f) for f in wanted), *_shares(checkpoint))
+
+
+def _whole(local: LocalFile) -> FetchFile:
+    have_bytes = local.have_bytes if local.state in ("partial", "shared") else 0
+    return FetchFile(local.file, have_bytes, _why_fetch(local), local.alone)
+
+
+def _shares(checkpoint: CheckpointFacts) -> tuple[FetchShare, ...]:
+    """Return a fetch for each file of which not everything is here that this node's ranks load."""
+    wanted = [(f.file, f.share) for f in checkpoint.files if f.share is not None]
+    wanted.sort(key=lambda pair: (pair[1].have_bytes - pair[1].size_bytes, pair[0].path))
+    why = "the other experts are other nodes', which have them; proven by range digests"
+    return tuple(FetchShare(file, share, why) for file, share in wanted if share.have_bytes < share.size_bytes)
 
 
 def plan_verify(checkpoint: CheckpointFacts, mode: VerifyMode) -> tuple[VerifyFile, ...]:
@@ -48,7 +61,7 @@ def plan_verify(checkpoint: CheckpointFacts, mode: VerifyMode) -> tuple[VerifyFi
     ]
     if mode != "ledger":
         why = "the profile asks for every byte at every boot" if mode == "full" else "the profile asks for structure"
-        actions += [VerifyFile(f.file, mode, why) for f in checkpoint.files if f.state == "verified"]
+        actions += [VerifyFile(f.file, mode, why) for f in checkpoint.files if f.state in ("verified", "shared")]
     return tuple(actions)
 
 
@@ -71,7 +84,7 @@ def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) ->
     actions: list[WarmFile] = []
     for local in checkpoint.files:
         cold = local.loaded_bytes - (local.resident_bytes or 0)
-        if local.state not in ("verified", "present") or local.resident_bytes is None:
+        if local.state not in ("verified", "present", "shared") or local.resident_bytes is None:
             continue
         if cold <= _may_lack(local.loaded_bytes):
             continue
@@ -96,18 +109,21 @@ def warm_budget_bytes(ask: WarmAsk, memory: MemoryFacts) -> int:
 
 
 def _publish(checkpoint: CheckpointFacts, model_path: str) -> PublishCheckpoint:
-    return PublishCheckpoint(checkpoint.listing, model_path, "engines serve from this one path at every boot")
+    why, in_part = "engines serve from this one path at every boot", any(f.share is not None for f in checkpoint.files)
+    return PublishCheckpoint(checkpoint.listing, model_path, why, in_part)
 
 
 def _why_fetch(local: LocalFile) -> str:
-    if local.state == "partial":
+    if local.state in ("partial", "shared"):
         return f"{local.have_bytes} of {local.file.size_bytes} bytes are here from an earlier try"
     return local.why or ("damaged on disk" if local.state == "damaged" else "not on this disk")
 
 
-def _note_on_fetch(checkpoint: CheckpointFacts, fetch: tuple[FetchFile, ...]) -> str:
+def _note_on_fetch(checkpoint: CheckpointFacts, fetch: tuple[FetchFile | FetchShare, ...]) -> str:
     if fetch:
         return ""
+    if shared := sum(f.state == "shared" for f in checkpoint.files):
+        return f"all {len(checkpoint.files)} files are on this disk, {shared} as far as this node's ranks load them"
     one = len(checkpoint.files) == 1
     return f"{'the 1 file is' if one else f'all {len(checkpoint.files)} files are'} on this disk: nothing is fetched"
 

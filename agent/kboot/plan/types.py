@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
-from kboot.checkpoint import Listing, ProofMode, RemoteFile, VerifyMode
-from kboot.engines.types import CacheKey, CpuPlacement, Launch
-from kboot.facts.types import Gap
-from kboot.profile.types import LayoutAsk
+if TYPE_CHECKING:
+    from kboot.checkpoint import Listing, ProofMode, RemoteFile, Share, VerifyMode
+    from kboot.engines.types import CacheKey, CpuPlacement, Launch
+    from kboot.facts.types import Gap
+    from kboot.profile.types import LayoutAsk
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,32 @@ class WriteSetting:
 
 @dataclass(frozen=True, slots=True)
 class FetchFile:
-    """Receive, hash and write one file; it gets its final name only when its bytes are proven."""
+    """Receive, hash and write one file; it gets its final name only when its bytes are proven.
+
+    alone: no other node of the fleet fetches it from the origin, so that all of it is for this one.
+    """
 
     file: RemoteFile
     have_bytes: int
     reason: str
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FetchShare:
+    """Receive the pieces of one file that this node's ranks load, from a node that has it whole and publishes digests.
+
+    The file's own hash proves nothing of it then.
+    """
+
+    file: RemoteFile
+    share: Share
+    reason: str
+
+    @property
+    def left_bytes(self) -> int:
+        """Return how much of it is still to be fetched."""
+        return self.share.size_bytes - self.share.have_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +84,15 @@ class WarmFile:
 
 @dataclass(frozen=True, slots=True)
 class PublishCheckpoint:
-    """Write snapshot links, refs, trees/<commit>.json and point models/<profile> at the snapshot."""
+    """Write snapshot links, refs, trees/<commit>.json and point models/<profile> at the snapshot.
+
+    in_part: what is served may have files of which only this node's part is here.
+    """
 
     listing: Listing
     model_path: str
     reason: str
+    in_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +162,7 @@ class StartEngine:
 Action = (
     WriteSetting
     | FetchFile
+    | FetchShare
     | VerifyFile
     | WarmFile
     | PublishCheckpoint
@@ -193,6 +220,8 @@ def describe(action: Action) -> str:
             return f"set {action.path} = {action.value} (now {action.before})"
         case FetchFile():
             return f"fetch {action.file.path}"
+        case FetchShare():
+            return f"fetch this node's part of {action.file.path}"
         case VerifyFile():
             return f"verify {action.file.path} ({action.mode})"
         case WarmFile():

@@ -265,6 +265,8 @@ class FleetAsk:
     serve_mib_s_while_serving: what this node gives to its peers while its engine serves; 0 = no limit.
     start_timeout_s: how long a node that is ready waits while nothing gets on anywhere. differences: what is done about
     nodes of one engine that differ in commit, driver, engine, kernel caches, network or free memory.
+    fetch: whole = every node gets every file; local-experts = of files with experts a boot gets what its ranks load,
+    proven by range digests of the node that has the file whole, where engine and layout are known to read no more.
     """
 
     discovery: Discovery = "none"
@@ -276,6 +278,7 @@ class FleetAsk:
     serve_mib_s_while_serving: Annotated[float, Ge(0.0)] = 64.0
     start_timeout_s: Annotated[float, Gt(0.0), Le(86400.0)] = 240.0
     differences: Literal["refuse", "warn"] = "refuse"
+    fetch: Literal["whole", "local-experts"] = "whole"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

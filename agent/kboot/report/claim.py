@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kboot.checkpoint import CheckpointFacts, LocalFile
-from kboot.checks.words import count
+from kboot.checks.words import count, in_part
 
 
 def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 0) -> str:
@@ -21,6 +21,8 @@ def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 
     vouched = [f for f in after.files if f.of_image in ("samples", "verity")]
     if vouched and len(proven) + len(vouched) == total:
         return _of_image(total, len(proven), vouched)
+    if shared := [f for f in after.files if f.state == "shared"]:
+        return f"{len(proven)} of {all_files} proven against the pinned commit; {in_part(shared)}"
     if len(proven) < total:
         return f"{len(proven)} of {all_files} proven against the pinned commit"
     moments = [f.verified_unix_s or 0.0 for f in proven]

@@ -10,12 +10,12 @@ from itertools import groupby
 from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
 from kboot.engines.types import CpuPlacement, Launch, WorkerShare
-from kboot.plan.types import Action, FetchFile, Phase, Plan, VerifyFile, WarmFile, WriteSetting, describe
+from kboot.plan.types import Action, FetchFile, FetchShare, Phase, Plan, VerifyFile, WarmFile, WriteSetting, describe
 from kboot.quantities import show_bytes
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
 
-_VERBS = {FetchFile: "fetch", VerifyFile: "verify", WarmFile: "warm"}
-_FileAction = FetchFile | VerifyFile | WarmFile
+_VERBS = {FetchFile: "fetch", FetchShare: "fetch this node's part of", VerifyFile: "verify", WarmFile: "warm"}
+_FileAction = FetchFile | FetchShare | VerifyFile | WarmFile
 _ManyAction = _FileAction | WriteSetting
 
 
@@ -43,6 +43,8 @@ def left_bytes(action: Action) -> int:
     match action:
         case FetchFile():
             return max(0, action.file.size_bytes - action.have_bytes)
+        case FetchShare():
+            return action.left_bytes
         case WarmFile():
             return max(0, action.size_bytes - action.resident_bytes)
         case VerifyFile():
@@ -80,7 +82,7 @@ def placement_rows(placement: CpuPlacement) -> list[tuple[str, str]]:
 def _headline(plan: Plan) -> str:
     if not plan.actions:
         return f"plan for {plan.profile}: nothing to do, this node is ready"
-    moved = sum(left_bytes(a) for a in plan.actions if isinstance(a, FetchFile))
+    moved = sum(left_bytes(a) for a in plan.actions if isinstance(a, FetchFile | FetchShare))
     fetch = f", {show_bytes(moved)} to fetch" if moved else ""
     return f"plan for {plan.profile}: {count(len(plan.actions), 'action')}{fetch}"
 
@@ -147,7 +149,7 @@ def _alike(action: Action) -> tuple[str, ...]:
     match action:
         case WriteSetting():
             return type(action).__name__, action.reason, action.value, action.before
-        case FetchFile() | VerifyFile() | WarmFile():
+        case FetchFile() | FetchShare() | VerifyFile() | WarmFile():
             return type(action).__name__, action.reason
         case _:
             return type(action).__name__, action.reason, describe(action)
@@ -166,7 +168,7 @@ def _file_path(action: Action) -> str:
     match action:
         case WriteSetting():
             return action.path
-        case FetchFile() | VerifyFile() | WarmFile():
+        case FetchFile() | FetchShare() | VerifyFile() | WarmFile():
             return action.file.path
         case _:
             return describe(action)

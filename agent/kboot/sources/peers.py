@@ -39,6 +39,11 @@ def have_target(repo: str, commit: str) -> str:
     return f"{PREFIX}/have/{quote(repo, safe='/')}/{commit}"
 
 
+def pieces_target(repo: str, commit: str, blob_id: str = "") -> str:
+    """Return what is asked for the range digests of a file; without one, for which files a node has them."""
+    return f"{PREFIX}/pieces/{quote(repo, safe='/')}/{commit}{'/' if blob_id else ''}{blob_id}"
+
+
 class Peer:
     """One other node. It has no hashes that could be believed, so it only delivers bytes.
 

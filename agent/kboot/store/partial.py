@@ -166,20 +166,21 @@ class Partial:
                 raise
         self._blocks.push(0, 0)
 
-    def build_on(self, copy: Path, go_on: Callable[[], bool]) -> int:
+    def build_on(self, copy: Path, go_on: Callable[[], bool], ranges: Ranges | None = None) -> int:
         """Take the bytes of a damaged copy of the file, for what is known to tell which of them are wrong.
 
-        Returns how many; ranges that the disk cannot read stay missing. go_on: asked between two ranges.
+        Returns how many; ranges that the disk cannot read stay missing. go_on: asked between two ranges. ranges: those
+        that the copy has, if not all.
 
         Raises:
             KbootError: the disk refuses.
         """
         step, size = self._known.step_bytes, self.file.size_bytes
-        for start in range(0, size, step):
+        for start, last in ((at, min(at + step, b)) for a, b in ranges or ((0, size),) for at in range(a, b, step)):
             if not go_on():
                 break
-            end = start + self._blocks.copy_from(copy, start, min(step, size - start))
-            if end < min(start + step, size):
+            end = start + self._blocks.copy_from(copy, start, last - start)
+            if end < last or ranges:
                 self._begin_journal()
             with self._lock:
                 self._written = add(self._written, start, end)

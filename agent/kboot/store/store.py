@@ -6,10 +6,9 @@ import errno
 import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from kboot.checkpoint import FileState, Listing, LocalFile, RemoteFile
+from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.events import Emit, Event, Notice
 from kboot.host.blocks import taken_bytes
@@ -17,6 +16,7 @@ from kboot.host.clock import unix_s
 from kboot.host.files import (
     Identity,
     atomic_write,
+    exists,
     identity,
     make_dirs,
     read_small,
@@ -28,8 +28,10 @@ from kboot.host.verity import enable, may_enable
 from kboot.store import layout, trees
 from kboot.store.enforced import enforced_by, with_proof
 from kboot.store.hashing import Hashed, hash_file
+from kboot.store.judging import judged
 from kboot.store.ledger import How, Ledger, Mark, MarkReader, Row
 from kboot.store.partial import have_bytes
+from kboot.store.shares import Shares
 from kboot.store.sweep import sweep
 from kboot.store.verifier import NO_PREFIXES, Prefixes, prove
 
@@ -49,6 +51,7 @@ class Store:
         self.ledger = Ledger(paths.ledger, emit)
         self._emit = emit
         self._marks = MarkReader()
+        self.shares = Shares(paths.shares, self._marks)
         self._remembered: set[tuple[str, str]] = set()
 
     # -- where things are
@@ -61,13 +64,24 @@ class Store:
         """Return where the proven content lies."""
         return self.folder(repo).blob(blob_id)
 
+    def content_path(self, repo: str, file: RemoteFile) -> Path:
+        """Return where the bytes of a file are: the proven content, or what is here of it in part."""
+        blob, data = self.blob_path(repo, file.blob_id), self.shares.data_path(repo, file.blob_id)
+        return data if not exists(blob) and exists(data) else blob
+
     def part_path(self, repo: str, blob_id: str) -> Path:
         """Return where the content grows while it is fetched; the same name in every run."""
         return self.folder(repo).part(blob_id)
 
     def snapshot_path(self, listing: Listing) -> Path:
-        """Return the folder of links that an engine reads."""
+        """Return the folder of links that an engine reads; one of its own where files are here in part."""
+        if self.is_shared(listing):
+            return self.shares.snapshot(listing)
         return self.folder(listing.repo).snapshot(listing.commit)
+
+    def is_shared(self, listing: Listing) -> bool:
+        """Return whether some files are here in part, as this node's ranks load them."""
+        return exists(self.shares.folder(listing.repo)) and any(f.state == "shared" for f in self.local(listing))
 
     # -- what is known
 
@@ -154,11 +168,13 @@ class Store:
         if found.size_bytes != file.size_bytes:
             why = f"its size is {found.size_bytes}, listed is {file.size_bytes}"
             return self._with_reserved(repo, LocalFile(file, "damaged", found.size_bytes, why=why))
-        return self._with_reserved(repo, with_proof(_judged(file, found, row), row, blob))
+        return self._with_reserved(repo, with_proof(judged(file, found, row), row, blob))
 
     def _not_here(self, repo: str, file: RemoteFile, blob: Path, exc: OSError) -> LocalFile:
         if exc.errno not in (errno.ENOENT, errno.ELOOP):
             return LocalFile(file, "absent", 0, why=f"cannot be looked at: {exc.strerror}")
+        if shared := self.shares.look(repo, file):
+            return shared
         if have := have_bytes(self.part_path(repo, file.blob_id), file):
             return self._with_reserved(repo, LocalFile(file, "partial", have))
         why = "its link leads to nothing" if blob.is_symlink() else ""
@@ -282,6 +298,9 @@ class Store:
     def unlinked(self, listing: Listing) -> tuple[RemoteFile, ...]:
         """Return the wanted files that the snapshot does not hold as verified content."""
         folder, rows = self.folder(listing.repo), self.ledger.rows(listing.repo)
+        if self.is_shared(listing):
+            linked = self.shares.is_linked
+            return tuple(f for f in listing.files if not linked(listing, f, folder.blob(f.blob_id)))
         return tuple(file for file in listing.files if not self._is_linked(folder, listing, file, rows))
 
     def _is_linked(
@@ -299,7 +318,7 @@ class Store:
         folder = self.folder(listing.repo)
         return (
             model_path.is_symlink()
-            and str(model_path.readlink()) == _model_target(folder.snapshot(listing.commit), model_path)
+            and str(model_path.readlink()) == _model_target(self.snapshot_path(listing), model_path)
             and _read_or_none(folder.tree(listing.commit)) == trees.encode_tree(listing)
             and (
                 layout.is_commit(listing.revision) or self._commit_of(listing.repo, listing.revision) == listing.commit
@@ -334,36 +353,6 @@ class Store:
         if won:
             self._emit(Notice("parts.swept", f"{won} bytes of killed downloads were removed from {blobs}"))
         return won
-
-
-def _judged(file: RemoteFile, found: Mark, row: Row | None) -> LocalFile:
-    local = LocalFile(file, *_judge(found, row))
-    if row is None or not row.mark.same_file(found):
-        return local
-    return replace(local, of_image=row.how) if row.how in ("samples", "verity") else local
-
-
-def _judge(found: Mark, row: Row | None) -> tuple[FileState, int, float | None, None, str]:
-    """Return state, bytes, when verified, residency (not measured) and why, of a file of the right size."""
-    size = found.size_bytes
-    if row is None:
-        return "present", size, None, None, "never hashed on this node"
-    difference = row.mark.difference(found)
-    if row.how == "damaged":
-        return ("present" if difference else "damaged"), size, None, None, row.detail
-    if row.how == "quick":
-        return "present", size, None, None, "its structure was checked, its bytes were never hashed on this node"
-    if row.how in ("samples", "verity") and not difference:
-        return "present", size, None, None, f"compared with its image ({row.how}), never hashed on this node"
-    if difference:
-        return (
-            "present",
-            size,
-            None,
-            None,
-            f"{difference} changed since it was hashed on {datetime.fromtimestamp(row.unix_s, UTC):%Y-%m-%d}",
-        )
-    return "verified", size, row.unix_s, None, ""
 
 
 def _row(listing: Listing, file: RemoteFile, name: str, mark: Mark, how: How, source: str, detail: str = "") -> Row:
