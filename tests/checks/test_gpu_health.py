@@ -8,7 +8,6 @@ import pytest
 from good_node import CHECKPOINT, HEALTH, NODE, PROFILE, gpus, node, sick
 
 from kboot.checks import (
-    CHECKS,
     fabric_manager,
     fabric_state,
     gpu_ecc,
@@ -18,6 +17,7 @@ from kboot.checks import (
     gpu_xid_recent,
     nvlink_links,
 )
+from kboot.checks.every import CHECKS
 from kboot.checks.types import Finding
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, KernelEvent, RemappedRows
 from kboot.facts.kernel_events import kernel_events

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kboot.answers import RateLimit, SourceAnswer
-    from kboot.facts.link_types import CudaFacts
+from kboot.answers import RateLimit, SourceAnswer
+from kboot.facts.link_types import CudaFacts
 
 
 @dataclass(frozen=True, slots=True)

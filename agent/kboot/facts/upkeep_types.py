@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from kboot.host.kernel_clock import KernelClock
+from kboot.host.kernel_clock import KernelClock
 
 
 @dataclass(frozen=True, slots=True)
