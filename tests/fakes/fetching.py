@@ -21,7 +21,7 @@ from kboot.store.partial import have_bytes
 from kboot.store.store import Store
 
 ASK = FetchAsk(attempts=3, connect_timeout_s=20.0, stall_timeout_s=30.0)
-IMPATIENT = replace(ASK, stall_timeout_s=1.0)
+IMPATIENT = replace(ASK, stall_timeout_s=3.0)
 
 
 @dataclass(frozen=True)

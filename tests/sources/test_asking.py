@@ -23,7 +23,7 @@ def test_redirects_are_followed_and_the_range_goes_along() -> None:
         "reply": {"status": 200, "headers": {}, "body": {"text": "here"}},
     }
     with LyingServer([redirect("/b"), end]) as server:
-        answer = follow(Client({}, 5, 5), f"{server.url}/a", 3, 9, lambda _: "secret")
+        answer = follow(Client({}, 30, 60), f"{server.url}/a", 3, 9, lambda _: "secret")
 
         assert (200, f"{server.url}/b", "here") == (answer.status, answer.url, answer.text())
         assert ["bytes=3-8"] * 2 == [r.range for r in server.requests]
@@ -34,7 +34,7 @@ def test_redirects_are_followed_and_the_range_goes_along() -> None:
 def test_redirects_that_lead_nowhere_end(to: str) -> None:
     """In a circle, or without a place to go to."""
     with LyingServer([redirect(to)]) as server, pytest.raises(SourceError) as caught:
-        follow(Client({}, 5, 5), f"{server.url}/a", 0, None)
+        follow(Client({}, 30, 60), f"{server.url}/a", 0, None)
 
     assert "redirect-not-valid" == caught.value.code
 

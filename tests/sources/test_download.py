@@ -67,7 +67,7 @@ def url() -> Iterator[str]:
 def receive(url: str) -> tuple[bytes, int | None]:
     """Return the whole body and the size the server said."""
     got = b""
-    with download(url, connect_timeout_s=5.0, stall_timeout_s=5.0) as stream:
+    with download(url, connect_timeout_s=30.0, stall_timeout_s=30.0) as stream:
         while piece := stream.read(100_000):
             got += piece
         return got, stream.size_bytes
