@@ -121,6 +121,8 @@ def test_a_clean_tree_has_nothing(tmp_path: Path) -> None:
     put(tmp_path, "etc/machine-id", "")
     put(tmp_path, "etc/passwd", "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/false\n")
     put(tmp_path, "root/.docker/config.json", '{"credsStore": "pass"}')
+    put(tmp_path, "var/log/wtmp", "")
+    (tmp_path / "etc/apt/auth.conf.d").mkdir(parents=True)
     put(tmp_path, "root/.ssh/authorized_keys", "# none\n\n")
     put(tmp_path, "root/.bashrc", 'export HF_TOKEN="$(cat /run/secret)"\nexport HF_TOKEN=$OTHER\n')
     (tmp_path / "var/lib/dbus").mkdir(parents=True)

@@ -23,7 +23,6 @@ SECRETS = (
     ("a GitLab token", b"glpat-" + b"Ab1-" * 5),
     ("an AWS access key", b"AKIA" + b"Q2W3" * 4),
     ("a Slack token", b"xoxb-" + b"123456-" * 4 + b"Ab1"),
-    ("a Google API key", b"AIza" + b"Ab1_x" * 7),
     ("an NGC key", b"nvapi-" + b"Ab1-x" * 10),
     ("an npm token", b"npm_" + b"Ab1" * 12),
     ("a PyPI token", b"pypi-AgE" + b"Ab1_x" * 12),

@@ -21,6 +21,22 @@ COMMAND_DEADLINE_S = 120
 _CGROUP = Path("/sys/fs/cgroup/systemd")
 
 
+_OF_A_SYSTEM = frozenset(
+    {
+        *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "mnt", "opt", "proc", "root", "run", "sbin"),
+        *("sys", "tmp", "usr", "var", "opt/kboot", "root/.cache"),
+    }
+)
+
+
+def _not_of_a_system() -> list[str]:
+    """Return this machine's own folders at the top, in /opt, /root and /usr/local/lib, and /var/tmp."""
+    tops = [path for path in Path("/").iterdir() if path.name not in _OF_A_SYSTEM]
+    below = [path for top in ("/opt", "/root", "/usr/local/lib") if Path(top).is_dir() for path in Path(top).iterdir()]
+    found = [path for path in (*tops, *below) if str(path).lstrip("/") not in _OF_A_SYSTEM]
+    return [*(str(path) for path in found if path.is_dir() and not path.is_symlink()), "/var/tmp"]
+
+
 class Box:
     """Use as a context manager. run() works once boot() has returned.
 
@@ -79,9 +95,13 @@ class Box:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
-    def inside(self, *argv: str, mnt: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command in the root while no systemd runs there, as an image builder does. mnt: a folder for /mnt."""
+    def inside(self, *argv: str, mnt: Path | None = None, alone: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run a command in the root while no systemd runs there, as an image builder does. mnt: a folder for /mnt.
+
+        alone: without the folders of this machine that no system needs: its checkouts and data are no part of an image.
+        """
         bind = [f"--bind={mnt}:/mnt"] if mnt else []
+        bind += [f"--tmpfs={path}" for path in _not_of_a_system()] if alone else []
         return subprocess.run(
             ["systemd-nspawn", "-q", "--register=no", "--keep-unit", *self._options(), *bind, "--pipe", "--", *argv],
             capture_output=True,

@@ -49,7 +49,7 @@ def image(layer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
         box.write("/etc/kboot/kboot.toml", 'schema = 1\nprofile = "demo"\n')
         box.write("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
         script = BAKE % {"canary": CANARY, "shards": " ".join(SHARDS)}
-        result = box.inside("sh", "-c", script, mnt=mnt)
+        result = box.inside("sh", "-c", script, mnt=mnt, alone=True)
         said = result.stdout[-3000:] + result.stderr[-3000:] + (mnt / "hub.log").read_text()[-1000:]
         assert 0 == result.returncode, said
         assert json.loads(result.stdout)["seal"]["sealed"]

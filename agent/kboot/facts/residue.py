@@ -163,7 +163,8 @@ class _Finder:
         """Find what has a name of its own in every home."""
         tree = self._tree
         yield from self._there("token", (*_below_homes(tree, places.TOKENS), *self._folders.token_files))
-        yield from self._there("credential", (*_below_homes(tree, places.CREDENTIALS), *places.MACHINE_CREDENTIALS))
+        logins = (*_below_homes(tree, places.CREDENTIALS), *places.MACHINE_CREDENTIALS)
+        yield from self._there("credential", (path for path in logins if self._holds_anything(path)))
         yield from self._there("fleet-key", self._key_files())
         typed = [
             f"{home}/{n}".lstrip("/") for home in _homes(tree) for n in tree.names(home) if places.HISTORY.fullmatch(n)
@@ -201,7 +202,9 @@ class _Finder:
         keys = [f"etc/ssh/{name}" for name in tree.names("etc/ssh") if places.HOST_KEY.fullmatch(name)]
         yield from self._there("host-key", keys)
         yield from self._there("log", [f"{places.JOURNAL}/{name}" for name in tree.names(places.JOURNAL)])
-        yield from (Residue(path, "login-log") for path in places.LOGINS if self._holds_anything(path))
+        yield from (
+            Residue(path, "login-log") for path in places.LOGINS if self._is_file(path) and self._holds_anything(path)
+        )
         leases = [f"{top}/{name}" for top in places.LEASES for name in tree.names(top) if places.LEASE.fullmatch(name)]
         yield from self._there("lease", leases)
         yield from self._there("cloud-state", places.CLOUD_STATES)
@@ -213,8 +216,11 @@ class _Finder:
         return entry is not None and entry.kind == "link"
 
     def _holds_anything(self, path: str) -> bool:
+        """Return whether it is there and not empty: packages bring empty folders for logins."""
         entry = self._look(path)
-        return entry is not None and entry.size_bytes > 0 and self._is_file(path)
+        if entry is None or entry.kind == "folder":
+            return entry is not None and bool(self._tree.names(path))
+        return entry.size_bytes > 0
 
     def _of_kboot(self) -> Iterator[Residue]:
         tree = self._tree

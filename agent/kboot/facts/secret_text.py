@@ -38,7 +38,6 @@ SHAPES = (
         for needle in (b"AKIA", b"ASIA")
     ),
     _shape("a Slack token", b"xox", rb"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{20,}" + _END),
-    _shape("a Google API key", b"AIza", rb"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}" + _END),
     _shape("an NGC key", b"nvapi-", rb"(?<![A-Za-z0-9])nvapi-[A-Za-z0-9_-]{40,}" + _END),
     _shape("an npm token", b"npm_", rb"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
     _shape("a PyPI token", b"pypi-AgE", rb"(?<![A-Za-z0-9])pypi-AgE[A-Za-z0-9_-]{50,}" + _END),
