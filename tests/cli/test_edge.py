@@ -112,6 +112,13 @@ def test_sigterm_sighup_and_ctrl_c_end_with_130(kboot: Kboot, quick_script: Scri
         assert "kboot: interrupted\n" == err
 
 
+def test_an_interrupt_while_a_class_is_made_ends_with_130(kboot: Kboot, quick_script: Script) -> None:
+    """Not by a signal of its own: CPython ends itself by SIGINT when an interrupt comes out of exec()."""
+    ran = kboot.script(quick_script("exec('raise KeyboardInterrupt')"))
+
+    assert (130, "kboot: interrupted\n") == (ran.status, ran.err)
+
+
 def test_a_signal_before_the_command_line_is_loaded_ends_with_130(kboot: Kboot, tmp_path: Path) -> None:
     """The library of the command line is still being imported: one line, status 130, not killed by the signal."""
     (tmp_path / "slow").mkdir()

@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from kboot.errors import ActionFailed, ExitStatus, KbootError, UsageError
-from kboot.host.early import interrupt_on_signals, leave_on_signals
+from kboot.host.early import end_interrupted, interrupt_on_signals, leave_on_signals
 from kboot.host.os_errors import explain_os_error
 from kboot.host.terminal import (
     open_missing_streams,
@@ -48,6 +48,8 @@ def run(command: click.Command) -> NoReturn:
         leave_on_signals(status)
     except KeyboardInterrupt:  # while an error was being printed
         status = int(ExitStatus.INTERRUPTED)
+    if status == ExitStatus.INTERRUPTED:
+        end_interrupted()
     sys.exit(status)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 
 INTERRUPTED = 130  # kboot.errors.ExitStatus.INTERRUPTED, which takes long to import
@@ -27,6 +28,18 @@ def end_on_signals() -> None:
 def leave_on_signals(status: int) -> None:
     """From now on the same signals end this process at once with the status that its command has ended with."""
     _set(lambda _number, _frame: os._exit(status))
+
+
+def end_interrupted() -> None:
+    """End this process with status 130, whatever was interrupted.
+
+    The interpreter would end itself by SIGINT where a KeyboardInterrupt came out of exec(), in which dataclasses are
+    made (CPython's _Py_UnhandledKeyboardInterrupt), so that who waits for it sees a signal instead of a status.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def interrupt_on_signals() -> None:
