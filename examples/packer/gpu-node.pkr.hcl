@@ -50,6 +50,11 @@ source "amazon-ebs" "gpu_node" {
 build {
   sources = ["source.amazon-ebs.gpu_node"]
 
+  # The folder must be there before files are put into it.
+  provisioner "shell" {
+    inline = ["mkdir -p /tmp/kboot"]
+  }
+
   provisioner "file" {
     source      = "${path.root}/../../"
     destination = "/tmp/kboot"
@@ -64,9 +69,11 @@ build {
     ]
   }
 
-  # Bytes, caches, units, manifest. The token is in this step's environment only.
+  # Bytes, caches, units, manifest. The token is in this step's environment only: it comes in a file that Packer removes,
+  # since a command line is seen by everybody and written down by sudo.
   provisioner "shell" {
-    execute_command  = "sudo -n -E sh -eu -c '{{ .Vars }} {{ .Path }}'"
+    use_env_var_file = true
+    execute_command  = "sudo -n sh -eu -c '. {{ .EnvVarFile }}; {{ .Path }}'"
     environment_vars = ["HF_TOKEN=${var.hf_token}"]
     inline           = ["kboot bake --profile ${var.profile} --gpu B300 --gpus 8"]
   }

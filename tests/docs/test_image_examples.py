@@ -28,7 +28,7 @@ EXAMPLES = REPOSITORY / "examples"
 CASES = REPOSITORY / "tests/cases"
 SCRIPTS = (
     EXAMPLES / "mkosi/mkosi.postinst.chroot",
-    EXAMPLES / "mkosi/mkosi.finalize",
+    EXAMPLES / "mkosi/mkosi.finalize.chroot",
     EXAMPLES / "instance-store/format-instance-store",
 )
 COMPONENT = EXAMPLES / "image-builder/kboot-bake.yml"
@@ -38,7 +38,7 @@ def kboot_lines(texts: Iterable[str]) -> list[str]:
     """Return the kboot command lines in shell texts, with builders' own variables filled in."""
     lines = (line for text in texts for line in text.splitlines())
     filled = (re.sub(r"\{\{[^}]+\}\}|\$\{[^}]+\}|\"?\$\w+\"?", "8", line) for line in lines)
-    return [m[0] for line in filled if (m := re.match(r"kboot [^|&;]+", line.strip()))]
+    return [m[1] for line in filled if (m := re.match(r"(?:/usr/local/bin/)?(kboot [^|&;]+)", line.strip()))]
 
 
 def is_accepted(line: str) -> bool:
@@ -94,8 +94,10 @@ def test_packers_token_is_in_one_steps_environment_only() -> None:
     with_token = [shell for shell in shells() if "hf_token" in json.dumps(shell)]
 
     assert 1 == len(with_token)
+    assert with_token[0]["use_env_var_file"] is True
     assert "hf_token" in json.dumps(with_token[0]["environment_vars"])
     assert "hf_token" not in json.dumps(with_token[0]["inline"])
+    assert ".Vars" not in with_token[0]["execute_command"]
 
 
 def component() -> dict[str, Any]:
@@ -128,18 +130,18 @@ def test_the_component_seals_last_and_its_commands_exist() -> None:
     assert 5 == sum(len(kboot_lines(commands)) for commands in phases.values())
 
 
-def test_mkosi_bakes_inside_and_seals_outside() -> None:
-    """The configuration can be read; preparing runs in the image's root, sealing on the finished tree."""
+def test_mkosi_bakes_and_seals_inside() -> None:
+    """The configuration can be read; both run in the image's root, by the path that PATH there lacks."""
     config = configparser.ConfigParser(allow_no_value=True, delimiters=("=",))
     config.optionxform = str  # type: ignore[assignment, method-assign]
     config.read(EXAMPLES / "mkosi/mkosi.conf")
-    inside, outside = (
-        kboot_lines([(EXAMPLES / "mkosi" / n).read_text()]) for n in ("mkosi.postinst.chroot", "mkosi.finalize")
+    first, last = (
+        kboot_lines([(EXAMPLES / "mkosi" / n).read_text()]) for n in ("mkosi.postinst.chroot", "mkosi.finalize.chroot")
     )
 
-    assert {"python3", "python3-venv", "systemd-sysv"} <= set(config["Content"]["Packages"].split())
-    assert (["kboot bake --profile 8"], ["kboot bake --finish --root 8"]) == (inside, outside)
-    assert all(is_accepted(line) for line in (*inside, *outside))
+    assert {"python3", "python3-venv", "systemd-boot", "systemd-sysv"} <= set(config["Content"]["Packages"].split())
+    assert (["kboot bake --profile 8"], ["kboot bake --finish --this-machine"]) == (first, last)
+    assert all(is_accepted(line) for line in (*first, *last))
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
