@@ -19,7 +19,7 @@ from kboot.host.paths import Paths
 from kboot.host.processes import run
 from kboot.host.types import Host
 from kboot.quantities import show_seconds
-from kboot.report.saved import is_alive, read_progress
+from kboot.report.saved import is_alive, read_boot, read_progress
 
 _START_S = 60.0
 _STOP_S = 120.0
@@ -37,8 +37,16 @@ class Answered:
     text: str
 
 
-def begin_serving(paths: Paths, host: Host, configured: bool) -> HandoffRecord:
-    """Say that this node may serve, and start the engine's service where no `kboot boot` holds; return its record.
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A node that was told to serve. held: the `kboot boot --serve` that starts its engine; None where none does."""
+
+    record: HandoffRecord
+    held: int | None
+
+
+def begin_serving(paths: Paths, host: Host, configured: bool) -> Going:
+    """Say that this node may serve, and start the engine's service where no `kboot boot` holds.
 
     configured: the node's configuration says that it stands by.
 
@@ -50,12 +58,13 @@ def begin_serving(paths: Paths, host: Host, configured: bool) -> HandoffRecord:
         raise _not_standing_by()
     record = read_handoff(paths)
     require_valid(record, host)
+    held = boot_with_engine(paths, host)
     with explained("say that this node is live", paths.live):
         go_live(paths, host)
-    if boot_with_engine(paths, host) is None and _has_systemd(host):
+    if held is None and _has_systemd(host):
         _start_service()
     _tell_daemon(paths)
-    return record
+    return Going(record, held)
 
 
 def boot_with_engine(paths: Paths, host: Host) -> int | None:
@@ -72,19 +81,19 @@ def nobody_starts(paths: Paths, host: Host) -> bool:
     return boot_with_engine(paths, host) is None and not _has_systemd(host)
 
 
-def answer_of(record: HandoffRecord, paths: Paths, host: Host) -> Answered:
+def answer_of(going: Going, paths: Paths, host: Host) -> Answered:
     """Wait until the engine answers.
 
     Raises:
         NotReady: it does not in its time, or nothing that could start it is left.
     """
-    began_s = monotonic_s()
-    scopes = tuple(Tree(pid) for pid in (boot_with_engine(paths, host),) if pid is not None)
+    began_s, record = monotonic_s(), going.record
+    scopes = () if going.held is None else (Tree(going.held),)
     if record.health_url is None:
         return Answered(0.0, f"{record.engine} was started; it has nothing to ask on this node")
     while (said := answering(record, host, _ASK_S, scopes)).answers is False:
         took_s = monotonic_s() - began_s
-        if why := _why_never(paths, host):
+        if why := _why_never(going, paths, host):
             raise NotReady("engine-ended", f"{record.engine} will not answer: {why}", where=(record.health_url,))
         if took_s > record.ready_timeout_s:
             raise NotReady(
@@ -149,11 +158,15 @@ def _has_systemd(host: Host) -> bool:
     return host.exists("/run/systemd/system")
 
 
-def _why_never(paths: Paths, host: Host) -> str:
+def _why_never(going: Going, paths: Paths, host: Host) -> str:
     """Return why nothing can be waited for; empty while something may still start the engine."""
     running = read_progress(paths)
     if running is not None:
         return "" if is_alive(running, host) else "the `kboot boot` that held has ended"
+    if going.held is not None:  # it took its progress with it, and left how it ended
+        report = read_boot(paths)
+        said = f": {report.error.message}" if report is not None and report.error is not None else ""
+        return f"the `kboot boot` that held has ended{said}"
     with suppress(OSError):
         state = run(("systemctl", "is-active", ENGINE_UNIT), _START_S).stdout.decode().strip()
         return f"{ENGINE_UNIT} is {state}" if state in _NOTHING_STARTS else ""

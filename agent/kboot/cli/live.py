@@ -45,13 +45,13 @@ def command(common: Common, no_wait: bool, back: bool) -> None:
         said = stop_serving(node.paths, node.host, node.config.standby)
         show(common, lambda: _text(said), lambda: _document("standby", said, None))
         return
-    record = begin_serving(node.paths, node.host, node.config.standby)
+    going = begin_serving(node.paths, node.host, node.config.standby)
     if nobody_starts(node.paths, node.host):
         click.echo("kboot: no service starts the engine here; `kboot exec` does", err=True)
     if no_wait:
         show(common, lambda: "the engine is starting", lambda: _document("starting", "the engine is starting", None))
         return
-    answered = answer_of(record, node.paths, node.host)
+    answered = answer_of(going, node.paths, node.host)
     show(common, lambda: _text(answered.text), lambda: _document("serving", answered.text, answered))
 
 
