@@ -33,6 +33,7 @@ def error_of(data: bytes, tmp_path: Path) -> ProfileError:
         (b"a = tru\n", "(at line 1, column 5)"),
         (b"a.b = 1\na = 2\n", "(at line 2, column 6)"),
         (b"schema = 1\n\xff\xfe = 2\n", "byte 0xff is not UTF-8 (at line 2, column 1)"),
+        (b"\xef\xbb\xbfschema = 1\n", "it begins with a byte-order mark (at line 1, column 1): save it as UTF-8 without one"),
         (b"s = 'caf\xe9'\n", "byte 0xe9 is not UTF-8 (at line 1, column 9)"),
         (b"\x00", "(at line 1, column 1)"),
         (b"\xef\xbb\xbfschema = 1\n", "(at line 1, column 1)"),
