@@ -93,7 +93,7 @@ def _read(path: Path, origin: str, noun: str) -> bytes:
 
 def _decode(data: bytes, origin: str, noun: str) -> str:
     if data.startswith(codecs.BOM_UTF8):
-        raise _broken(noun, origin, "it begins with a byte-order mark (at line 1, column 1): save it as UTF-8 without one")
+        raise _broken(noun, origin, "it begins with a byte-order mark: save it without (at line 1, column 1)")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
