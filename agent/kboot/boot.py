@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kboot.apply.beside import BESIDE, begin
-from kboot.apply.cache_record import record_prepared
 from kboot.apply.first_boot import adopt
 from kboot.apply.joining import Peering
 from kboot.apply.mend import damage_of
@@ -24,19 +22,20 @@ from kboot.facts.checkpoint import checkpoint_facts
 from kboot.facts.os import collect_os
 from kboot.host.clock import unix_s
 from kboot.host.files import make_dirs, sweep_temps
-from kboot.host.paths import Paths
-from kboot.host.types import Host
 from kboot.job import BootOptions, Job, Prepared, bytes_job, job_of, tools_of
-from kboot.profile.types import Profile
 from kboot.report.claim import verify_claim
 from kboot.report.saved import keep_report, save_refusal
 from kboot.report.types import BootReport, BootStatus, Outcome, Span
-from kboot.serving import OnReady, Serving, serve
 from kboot.store.store import Store
 
 if TYPE_CHECKING:
     from kboot.apply.fleet_caches import CacheKeeper
     from kboot.apply.peering import Member
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.plan.types import Phase
+    from kboot.profile.types import Profile
+    from kboot.serving import OnReady
 
 _TEMP_AGE_S = 600.0
 
@@ -121,8 +120,7 @@ def _boot(it: _Run, peering: Peering) -> BootReport:
         keeper = _keeper(it, job.prepared)
         if keeper is not None:
             keeper.restore(stop)
-        at_once = options.serve and not options.standby
-        later = tuple(p for p in job.phases if at_once and p.name in BESIDE)
+        later = _beside_the_start(job.phases) if options.serve and not options.standby else ()
         ran = run([p for p in job.phases if p not in later], tools)
         report = _report(job, replace(ran, spans=(planned, *ran.spans)), started_unix_s, stop)
     if job.prepared is not None and report.status in ("done", "degraded"):
@@ -138,14 +136,30 @@ def _boot(it: _Run, peering: Peering) -> BootReport:
         if good and keeper is not None:
             keeper.begin()
     if job.prepared is not None and options.serve and good:
-        beside = begin(later, tools)
-        try:
-            ask, until = it.profile.serve, options.exit_when_ready
-            report = serve(Serving(job.prepared.plan, ask, paths, until, it.on_ready, host, beside), report, emit, stop)
-        finally:
-            beside.end("the engine did not start")
+        report = _serve(it, job.prepared, later, tools, report)
     keep_report(report, paths, emit)
     return report
+
+
+def _beside_the_start(phases: Sequence[Phase]) -> tuple[Phase, ...]:
+    """Return what need not be done before the engine starts."""
+    from kboot.apply.beside import BESIDE
+
+    return tuple(p for p in phases if p.name in BESIDE)
+
+
+def _serve(it: _Run, prepared: Prepared, later: Sequence[Phase], tools: Tools, report: BootReport) -> BootReport:
+    """Start the engine, with the later phases beside it; return the report when it has been stopped, or died."""
+    from kboot.apply.beside import begin
+    from kboot.serving import Serving, serve
+
+    beside = begin(later, tools)
+    try:
+        ask, until = it.profile.serve, it.options.exit_when_ready
+        serving = Serving(prepared.plan, ask, it.paths, until, it.on_ready, it.host, beside)
+        return serve(serving, report, it.emit, it.stop)
+    finally:
+        beside.end("the engine did not start")
 
 
 def _with_fleet(tools: Tools, member: Member, job: Job, emit: Emit) -> Tools:
@@ -216,6 +230,8 @@ def _record_caches(prepared: Prepared, report: BootReport, host: Host, paths: Pa
     """Say what decides the engine's caches in this boot; it starts all the same where that cannot be written."""
     changed = any(outcome.phase == "cache" for outcome in report.outcomes)
     scan = None if changed else prepared.facts.caches.scan
+    from kboot.apply.cache_record import record_prepared
+
     try:
         record_prepared(prepared.plan, report.boot_id, report.started_unix_s, host, paths, scan)
     except KbootError as exc:

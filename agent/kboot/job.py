@@ -2,57 +2,43 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kboot import __version__
 from kboot.apply.first_boot import as_image_says, differences_from_image, image_of, pinned
-from kboot.apply.fleet_find import whole_fleet
-from kboot.apply.handoff import mark_files, observe, read_handoff, write_handoff
-from kboot.apply.license import read_terms, require
-from kboot.apply.license import status as license_status
 from kboot.apply.origin import image_copy
-from kboot.apply.outcome import skipped
+from kboot.apply.reach import sources_of
 from kboot.apply.run import MAY_FAIL, Tools
-from kboot.apply.serve import missing_program, require_program
-from kboot.apply.share_need import divide, require_parts
-from kboot.apply.warm_local import with_local_share
-from kboot.apply.weights import model_for
-from kboot.checkpoint import CheckpointFacts
-from kboot.engines import engine as engine_named
 from kboot.errors import ExitStatus, KbootError, SourceError
-from kboot.events import Emit, Notice
-from kboot.facts.caches import with_scan
 from kboot.facts.checkpoint import checkpoint_facts, listing_with_residency, read_checkpoint
-from kboot.facts.collect import collect, find_fleet
-from kboot.facts.engine import collect_engine
 from kboot.facts.memory import collect_memory
 from kboot.facts.os import collect_os
 from kboot.facts.storage import collect_storage
-from kboot.facts.types import MemoryFacts, Mount, NodeFacts
-from kboot.handoff import HandoffRecord, differences, outdated, record_of
 from kboot.host.clock import unix_s
-from kboot.host.paths import Paths
-from kboot.host.types import Host
+from kboot.plan.choice import choose
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes
-from kboot.plan.fit import WEIGHT_SUFFIXES
-from kboot.plan.fit_node import disk_does_not_fit, first_that_fits, fit_disk
-from kboot.plan.group import Group, group_of
-from kboot.plan.layout import matching_layouts, of_nodes
-from kboot.plan.make import PlanAsk, choose, choose_phases, make_plan, with_handoff
-from kboot.plan.types import Phase, PhaseName, Plan, WriteHandoff
-from kboot.profile.load import load_node_classes
-from kboot.profile.types import FleetAsk, LayoutAsk, Profile
-from kboot.report.claim import verify_claim
-from kboot.report.types import Outcome, RunKind
-from kboot.sources import open_sources
 from kboot.sources.stopping import interrupted_by
-from kboot.sources.types import Source
 from kboot.store.store import Store
+
+# What only a whole boot needs is loaded by the functions that only a whole boot calls.
+if TYPE_CHECKING:
+    from kboot.checkpoint import CheckpointFacts
+    from kboot.events import Emit
+    from kboot.facts.basic_types import MemoryFacts, Mount
+    from kboot.facts.types import NodeFacts
+    from kboot.handoff import HandoffRecord
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.plan.group import Group
+    from kboot.plan.types import Phase, PhaseName, Plan, WriteHandoff
+    from kboot.profile.types import FleetAsk, LayoutAsk, Profile
+    from kboot.report.types import Outcome, RunKind
+    from kboot.sources.types import Source
 
 _BYTES: frozenset[PhaseName] = frozenset({"fetch", "verify", "publish", "warm"})
 
@@ -118,6 +104,18 @@ def prepare(
     Raises:
         KbootError: a source, a fact or the fit stands in the way.
     """
+    from kboot.apply.license import status as license_status
+    from kboot.apply.serve import missing_program
+    from kboot.apply.share_need import divide
+    from kboot.apply.warm_local import with_local_share
+    from kboot.apply.weights import model_for
+    from kboot.engines import engine as engine_named
+    from kboot.facts.caches import with_scan
+    from kboot.plan.fit_node import first_that_fits
+    from kboot.plan.layout import matching_layouts, of_nodes
+    from kboot.plan.make import PlanAsk, choose_phases, make_plan, with_handoff
+    from kboot.profile.load import load_node_classes
+
     with ThreadPoolExecutor(1, thread_name_prefix="facts") as pool:
         reading = pool.submit(_read_facts, profile, host, paths)
         store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit, stop)
@@ -169,6 +167,10 @@ def prepare(
 
 
 def _require_disk(mounts: Sequence[Mount], checkpoint: CheckpointFacts) -> None:
+    if checkpoint.disk_bytes == 0:
+        return
+    from kboot.plan.fit_node import disk_does_not_fit, fit_disk
+
     disk = fit_disk(mounts, checkpoint.disk_bytes)
     if disk.fits is False:
         raise disk_does_not_fit(disk)
@@ -184,6 +186,10 @@ def _group(
     stop: threading.Event | None,
 ) -> Group:
     """Return the nodes that serve with this one; only a boot waits for those that are not there yet."""
+    from kboot.apply.fleet_find import whole_fleet
+    from kboot.facts.collect import find_fleet
+    from kboot.plan.group import group_of
+
     fleet = facts.fleet
     if stop is not None and options.node_rank is None:
         fleet = whole_fleet(lambda: find_fleet(host, ask), ask, fleet, layout.nodes, emit, stop)
@@ -191,6 +197,8 @@ def _group(
 
 
 def _read_facts(profile: Profile, host: Host, paths: Paths) -> NodeFacts:
+    from kboot.facts.collect import collect
+
     settings = tuple(sorted(profile.tune.settings))
     return collect(host, paths, profile.layout[0].engine, tune_paths=settings, fleet=profile.fleet)
 
@@ -204,7 +212,7 @@ def _read_bytes(
         profile = pinned(profile, image or (copy.image if copy else None))
         if copy is not None:
             copy.lend_listing(store)
-    sources = _sources(profile, host, options, emit, whole=lambda: _is_whole(profile, store))
+    sources = () if options.offline else sources_of(profile, host, options.token_file, emit, store)
     with interrupted_by(stop, sources):
         near = (*copy.source, *sources) if copy else sources  # small files of the listing are looked for there first
         checkpoint = read_checkpoint(profile, store, near, offline=options.offline, emit=emit)
@@ -214,35 +222,12 @@ def _read_bytes(
     return store, sources, listing_with_residency(checkpoint, store)
 
 
-def _sources(
-    profile: Profile, host: Host, options: BootOptions, emit: Emit, whole: Callable[[], bool]
-) -> tuple[Source, ...]:
-    """Return the sources; none where a token is missing that a node with everything in place does not need."""
-    if options.offline:
-        return ()
-    try:
-        return open_sources(profile.checkpoint, profile.fetch, host.environ(), options.token_file, _on_wait(emit))
-    except SourceError as exc:
-        if exc.code != "token-file-not-readable" or not whole():
-            raise
-        emit(Notice("source.no_token", f"{exc.message}; the commit is whole on this disk, so no source is asked"))
-        return ()
-
-
-def _is_whole(profile: Profile, store: Store) -> bool:
-    listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
-    enough = {"verified", "present", *(["shared"] if profile.fleet.fetch == "local-experts" else [])}
-    return listing is not None and all(f.state in enough for f in store.local(listing))
-
-
-def _on_wait(emit: Emit) -> Callable[[str], None]:
-    return lambda text: emit(Notice("source.waiting", text))
-
-
 def _with_engine(facts: NodeFacts, layout: LayoutAsk, host: Host) -> NodeFacts:
     """Return facts of the engine that the layout names; they were read for the profile's first layout."""
     if facts.engine.name == layout.engine:
         return facts
+    from kboot.facts.engine import collect_engine
+
     engine, gaps = collect_engine(host, layout.engine, None)
     return replace(facts, engine=engine, gaps=(*facts.gaps, *gaps))
 
@@ -250,6 +235,10 @@ def _with_engine(facts: NodeFacts, layout: LayoutAsk, host: Host) -> NodeFacts:
 def _require_license(
     profile: Profile, checkpoint: CheckpointFacts, store: Store, sources: Sequence[Source], paths: Paths
 ) -> None:
+    import hashlib
+
+    from kboot.apply.license import read_terms, require
+
     if profile.license.accept_required:
         text = read_terms(profile, checkpoint.listing, store, sources)
         require(profile, paths, None if text is None else hashlib.sha256(text).hexdigest())
@@ -277,6 +266,9 @@ def _why_new_record(
     """Return why the hand-off record must be written; () when the one that is there says and finds the same."""
     if any(action for phase in plan.phases if phase.name not in MAY_FAIL | {"serve"} for action in phase.actions):
         return ("files or caches change in this boot",)
+    from kboot.apply.handoff import observe, read_handoff
+    from kboot.handoff import differences, outdated
+
     try:
         old = read_handoff(paths)
         new = _record(plan, facts.os.boot_id, profile, checkpoint, "")
@@ -286,6 +278,9 @@ def _why_new_record(
 
 
 def _record(plan: Plan, boot_id: str, profile: Profile, checkpoint: CheckpointFacts, claim: str) -> HandoffRecord:
+    from kboot.apply.handoff import mark_files
+    from kboot.handoff import record_of
+
     return record_of(
         plan,
         boot_id=boot_id,
@@ -300,6 +295,11 @@ def _record(plan: Plan, boot_id: str, profile: Profile, checkpoint: CheckpointFa
 
 def _write_record(action: WriteHandoff, job: Job, paths: Paths, started_unix_s: float) -> Outcome:
     """Write the record from what is on disk now: the files' identities are those after fetch and verify."""
+    from kboot.apply.handoff import write_handoff
+    from kboot.apply.outcome import skipped
+    from kboot.apply.share_need import require_parts
+    from kboot.report.claim import verify_claim
+
     if job.prepared is None:
         raise ValueError("a run about the bytes alone has no hand-off")
     after = checkpoint_facts(job.checkpoint.listing, job.store, job.profile.name)
@@ -329,6 +329,8 @@ def job_of(profile: Profile, host: Host, paths: Paths, options: BootOptions, emi
             exc.status = ExitStatus.INTERRUPTED
         raise
     plan, facts = prepared.plan, prepared.facts
+    from kboot.apply.serve import require_program
+
     require_program(plan)
     return Job(
         profile,
@@ -354,6 +356,8 @@ def bytes_job(
     """
     store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit, stop)
     if not options.weights:
+        from kboot.plan.fit import WEIGHT_SUFFIXES
+
         small = tuple(f for f in checkpoint.files if not f.file.path.endswith(WEIGHT_SUFFIXES))
         checkpoint = replace(checkpoint, files=small)
     mounts, _ = collect_storage(host, paths)

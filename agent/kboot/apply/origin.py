@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kboot.apply.first_boot import image_of
-from kboot.checkpoint import CheckpointFacts, Listing, RemoteFile
 from kboot.errors import KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s
@@ -17,9 +17,12 @@ from kboot.host.paths import Paths
 from kboot.host.read_rate import read_past_cache
 from kboot.plan.origin import LAZY_STREAMS, Origin, choose_origin, is_lazy
 from kboot.sources.local import Local
-from kboot.sources.types import Source
-from kboot.store.baked import Baked
 from kboot.store.store import Store
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import CheckpointFacts, Listing, RemoteFile
+    from kboot.sources.types import Source
+    from kboot.store.baked import Baked
 
 IMAGE_STATE = "/var/lib/kboot"
 """Where an image has its state, unless KBOOT_IMAGE_DIR says otherwise."""

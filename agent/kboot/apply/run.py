@@ -9,21 +9,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 
-from kboot.apply.bytecode import compile_bytecode
-from kboot.apply.cache_quarantine import quarantine
-from kboot.apply.cache_seed import Seeding
-from kboot.apply.caches import prepare_cache
-from kboot.apply.fetch import fetch_files
-from kboot.apply.mend import mend
 from kboot.apply.origin import lazy_streams
 from kboot.apply.outcome import skipped
 from kboot.apply.pace import FULL_PACE, Pace, Throttle
-from kboot.apply.publish import publish
-from kboot.apply.settings import write_settings
-from kboot.apply.verify import threads_for, verify_files
-from kboot.apply.warm import THREADS, warm_files
-from kboot.apply.warm_engine import warm_engine
-from kboot.checkpoint import Listing
 from kboot.events import Emit, PhaseFinished, PhaseStarted
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.plan.types import (
@@ -42,14 +30,15 @@ from kboot.plan.types import (
     WriteHandoff,
     WriteSetting,
 )
-from kboot.profile.types import Profile
 from kboot.report.types import Outcome, Span
-from kboot.sources.types import Source
-from kboot.store.store import Store
 
 if TYPE_CHECKING:
     from kboot.apply.exchange import Exchange
     from kboot.apply.share_fetch import Sharing
+    from kboot.checkpoint import Listing
+    from kboot.profile.types import Profile
+    from kboot.sources.types import Source
+    from kboot.store.store import Store
 
 _WORTH_ASKING_BYTES = 1 << 30
 PhaseStatus = Literal["done", "degraded", "failed", "skipped"]
@@ -193,37 +182,57 @@ def _execute(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
 
 
 def _execute_kind(phase: Phase, tools: Tools) -> tuple[Outcome, ...]:
+    """Each executor is loaded when it has something to do; most have not in a boot of a prepared node."""
     profile, store, emit, stop = tools.profile, tools.store, tools.emit, tools.stop
     match phase.actions[0]:
         case WriteSetting():
+            from kboot.apply.settings import write_settings
+
             return write_settings(_of(phase, WriteSetting))
         case PrepareCache():
+            from kboot.apply.cache_seed import Seeding
+            from kboot.apply.caches import prepare_cache
+
             seeding = Seeding(tools.environ, emit, stop)
             return tuple(prepare_cache(action, seeding) for action in _of(phase, PrepareCache))
         case QuarantineCache():
+            from kboot.apply.cache_quarantine import quarantine
+
             return quarantine(_of(phase, QuarantineCache))
         case CompileBytecode():
+            from kboot.apply.bytecode import compile_bytecode
+
             compiling = _of(phase, CompileBytecode)
             return tuple(compile_bytecode(action, tools.cpus, tools.environ, emit) for action in compiling)
         case WarmEngine():
+            from kboot.apply.warm_engine import warm_engine
+
             return tuple(warm_engine(phase.name, a, tools.environ, emit, stop) for a in _of(phase, WarmEngine))
         case FetchFile():
             return _fetch(_of(phase, FetchFile), tools)
         case FetchShare():
             return _fetch_shares(_of(phase, FetchShare), tools)
         case VerifyFile():
+            from kboot.apply.verify import threads_for, verify_files
+
             actions, may_mend = _of(phase, VerifyFile), bool(tools.sources)
             threads = profile.verify.threads or _lazy_streams(actions, tools)
             threads = threads or threads_for(actions, tools.listing, store, tools.cpus)
             outcomes = verify_files(actions, tools.listing, store, threads, emit, stop, may_mend, tools.pace)
             if not may_mend or stop.is_set():
                 return outcomes
+            from kboot.apply.mend import mend
+
             return mend(actions, outcomes, lambda wrong: _fetch(wrong, tools), emit)
         case WarmFile():
+            from kboot.apply.warm import THREADS, warm_files
+
             cold, budget_bytes = _of(phase, WarmFile), tools.warm_budget_bytes
             threads = _lazy_streams(cold, tools) or THREADS
             return warm_files(cold, tools.listing, store, budget_bytes, emit, stop, threads)
         case PublishCheckpoint() as action:
+            from kboot.apply.publish import publish
+
             return (publish(action, store, emit, enforce=profile.verify.fs_verity),)
         case WriteHandoff() as action:
             return (tools.write_handoff(action),)
@@ -242,6 +251,8 @@ def _lazy_streams(actions: Sequence[VerifyFile | WarmFile], tools: Tools) -> int
 
 
 def _fetch(actions: Sequence[FetchFile], tools: Tools) -> tuple[Outcome, ...]:
+    from kboot.apply.fetch import fetch_files
+
     ask, emit, stop = tools.profile.fetch, tools.emit, tools.stop
     exchange = tools.exchange() if tools.sources else None
     return fetch_files(actions, tools.listing, tools.sources, tools.store, ask, emit, stop, tools.cpus, exchange)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from kboot.errors import ActionFailed, ExitStatus
 from kboot.events import Emit, Event, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.files import lock_file
 from kboot.host.locks import FileLock, holder
-from kboot.host.paths import Paths
 from kboot.sources.patience import LIMITED_S
+
+if TYPE_CHECKING:
+    from kboot.host.paths import Paths
 
 SILENT_S = LIMITED_S + 60.0
 """A boot without any sign of life for so long is not waited for; it may itself be waiting for a source till then."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from kboot.checkpoint import LocalFile
 from kboot.quantities import show_gb
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import LocalFile
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

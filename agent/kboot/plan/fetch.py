@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from kboot.checkpoint import CheckpointFacts, LocalFile, VerifyMode
-from kboot.facts.types import MemoryFacts
+from typing import TYPE_CHECKING
+
 from kboot.plan.types import FetchFile, FetchShare, Phase, PublishCheckpoint, VerifyFile, WarmFile
-from kboot.profile.types import WarmAsk
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import CheckpointFacts, LocalFile, VerifyMode
+    from kboot.facts.types import MemoryFacts
+    from kboot.profile.types import WarmAsk
 
 _FEW_PAGES_BYTES = 64 << 10
 _SMALL_BYTES = 256 << 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from kboot.plan.cache import plan_cache
 from kboot.plan.cache_damage import plan_quarantine, scan_warnings
 from kboot.plan.cache_place import place_warnings
 from kboot.plan.cache_stable import key_troubles, refuse_unstable
+from kboot.plan.choice import choose
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes
 from kboot.plan.flags import flag_warnings
 from kboot.plan.layout import chosen_gpus
@@ -115,19 +116,6 @@ def with_handoff(plan: Plan, stale: tuple[str, ...]) -> Plan:
 def choose_phases(plan: Plan, only: Collection[PhaseName], skip: Collection[PhaseName]) -> Plan:
     """Return the plan with the phases that were not asked for emptied, each saying so."""
     return replace(plan, phases=choose(plan.phases, only, skip))
-
-
-def choose(phases: Iterable[Phase], only: Collection[PhaseName], skip: Collection[PhaseName]) -> tuple[Phase, ...]:
-    """Return the phases, those left out by --only or --skip emptied."""
-    return tuple(_left_out(p, only, skip) for p in phases)
-
-
-def _left_out(phase: Phase, only: Collection[PhaseName], skip: Collection[PhaseName]) -> Phase:
-    if phase.name in skip:
-        return replace(phase, actions=(), note="left out by --skip")
-    if only and phase.name not in only:
-        return replace(phase, actions=(), note="left out by --only")
-    return phase
 
 
 def _tune(facts: NodeFacts, profile: Profile, ask: PlanAsk) -> tuple[tuple[WriteSetting, ...], str, tuple[str, ...]]:

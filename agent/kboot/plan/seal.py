@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from kboot.errors import UsageError
-from kboot.facts.residue import Residue, ResidueKind
+
+if TYPE_CHECKING:
+    from kboot.facts.residue import Residue, ResidueKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kboot.pieces import Pieces, pieces_in
 from kboot.plan.local_ranges import Share, share_of
 from kboot.plan.memory.ranks import flag_value
 from kboot.plan.memory.tensors import entries_of
-from kboot.profile.types import LayoutAsk
+
+if TYPE_CHECKING:
+    from kboot.profile.types import LayoutAsk
 
 _LEFT_OUT = re.compile(rb"\.experts\.(\d+)\..*\.(?:weight|weight_packed)$")
 """The tensors that vLLM's weight filter leaves out where they are another rank's; it reads every expert's scales."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from kboot.checkpoint import CheckpointFacts, LocalFile
 from kboot.checks.words import count, in_part
+
+if TYPE_CHECKING:
+    from kboot.checkpoint import CheckpointFacts, LocalFile
 
 
 def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 0) -> str:

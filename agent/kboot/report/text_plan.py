@@ -6,13 +6,16 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
-from kboot.engines.types import CpuPlacement, Launch, WorkerShare
 from kboot.plan.types import Action, FetchFile, FetchShare, Phase, Plan, VerifyFile, WarmFile, WriteSetting, describe
 from kboot.quantities import show_bytes
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
+
+if TYPE_CHECKING:
+    from kboot.engines.types import CpuPlacement, Launch, WorkerShare
 
 _VERBS = {FetchFile: "fetch", FetchShare: "fetch this node's part of", VerifyFile: "verify", WarmFile: "warm"}
 _FileAction = FetchFile | FetchShare | VerifyFile | WarmFile

@@ -1,0 +1,37 @@
+"""Whom may a run ask for bytes?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kboot.errors import SourceError
+from kboot.events import Emit, Notice
+from kboot.sources import open_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kboot.host.types import Host
+    from kboot.profile.types import Profile
+    from kboot.sources.types import Source
+    from kboot.store.store import Store
+
+
+def sources_of(profile: Profile, host: Host, token_file: str, emit: Emit, store: Store) -> tuple[Source, ...]:
+    """Return the sources; none where a token is missing that a node with everything in place does not need."""
+    try:
+        return open_sources(profile.checkpoint, profile.fetch, host.environ(), token_file, _on_wait(emit))
+    except SourceError as exc:
+        if exc.code != "token-file-not-readable" or not _is_whole(profile, store):
+            raise
+        emit(Notice("source.no_token", f"{exc.message}; the commit is whole on this disk, so no source is asked"))
+        return ()
+
+
+def _is_whole(profile: Profile, store: Store) -> bool:
+    listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
+    return listing is not None and all(f.state in ("verified", "present") for f in store.local(listing))
+
+
+def _on_wait(emit: Emit) -> Callable[[str], None]:
+    return lambda text: emit(Notice("source.waiting", text))
