@@ -54,7 +54,7 @@ class Shared:
         """Return whether the file is proven under its final name by now."""
         return self._store.look(self._listing.repo, job.action.file).state == "verified"
 
-    def becomes_here(self, job: Job, buffer: memoryview) -> bool:
+    def becomes_here(self, job: Job) -> bool:
         """Return the same for a file whose part is ours; one that has its name, but no proof yet, is proven now.
 
         Raises:
@@ -65,14 +65,14 @@ class Shared:
         while (state := store.look(listing.repo, file).state) == "present":
             # Its owner gives it its name first and writes it down right after.
             if monotonic_s() >= until_s or self._stop.wait(_RECORDING_LOOK_S):
-                return self._prove(job, buffer)
+                return self._prove(job)
         return state == "verified"
 
-    def _prove(self, job: Job, buffer: memoryview) -> bool:
+    def _prove(self, job: Job) -> bool:
         file, listing, store = job.action.file, self._listing, self._store
         blob = store.blob_path(listing.repo, file.blob_id)
         try:
-            store.record_hashed(listing, file, hash_file(blob, file, buffer, lambda _: not self._stop.is_set()))
+            store.record_hashed(listing, file, hash_file(blob, file, on_bytes=lambda _: self._goes_on()))
         except VerificationFailed:
             return False
         return True

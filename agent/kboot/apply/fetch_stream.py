@@ -85,7 +85,7 @@ class Stream:
             known = self._shared.known(job)
             partial = Partial(job.part_path, job.action.file, known)
             try:
-                if self._shared.becomes_here(job, self._buffer):
+                if self._shared.becomes_here(job):
                     partial.discard()
                     self._take_over(job)
                     return

@@ -14,6 +14,7 @@ from kboot.errors import ActionFailed, KbootError, VerificationFailed
 from kboot.host import files
 from kboot.host.blocks import BlockFile, boot_id
 from kboot.host.locks import flock_holder
+from kboot.store.hashing import BUFFER_BYTES
 from kboot.store.journal import Journal, Record, Trusted, judge, read_pages
 from kboot.store.ranges import Ranges, add, clip, gaps, prefix, subtract, total
 from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, WrongRange
@@ -274,7 +275,7 @@ class Partial:
         while budget_bytes > 0:
             self._keep_promise()
             fed = self._verifier.fed_bytes
-            wanted = min(self._next_stop(fed) - fed, len(buffer), budget_bytes)
+            wanted = min(self._next_stop(fed) - fed, len(buffer), budget_bytes, BUFFER_BYTES)
             if wanted <= 0:
                 return
             got = self._blocks.read_into(buffer[:wanted], fed)
