@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from kboot.host.files import read_small
+from kboot.host.files import read_small, replace_link
 from kboot.host.pagecache import Reading, new_buffer
 from kboot.host.plain_file import open_plain
 from kboot.host.real import RealHost
@@ -50,6 +51,20 @@ def test_what_the_shell_opened_is_read_as_it_is() -> None:
 
     assert b"profile = 'demo'" == read_small(Path(f"/dev/fd/{reader}"), 100)
     os.close(reader)
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs /dev/shm")
+def test_a_folder_in_dev_shm_is_like_any_other() -> None:
+    """State may be kept in memory: a link there is replaced, and a pipe is no file."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        (folder / "link").symlink_to("old")
+        replace_link(folder / "link", "new")
+        os.mkfifo(folder / "pipe")
+        with pytest.raises(OSError, match="is not a file"):
+            open_plain(folder / "pipe")
+
+        assert "new" == os.readlink(folder / "link")
 
 
 def test_files_of_the_kernel_are_files() -> None:

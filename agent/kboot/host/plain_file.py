@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _STREAMS = "/dev/"  # /dev/stdin, and /dev/fd/N, which is how a shell hands over `<(…)`
+_FILES = "/dev/shm/"  # a file system in memory, with files, links and pipes like any other
 
 
 def open_plain(path: str | Path) -> int:
@@ -20,7 +21,7 @@ def open_plain(path: str | Path) -> int:
     Raises:
         OSError: not readable; EISDIR for a folder, EINVAL for a pipe, a socket or a device.
     """
-    if str(path).startswith(_STREAMS):
+    if _may_be_stream(path):
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(fd).st_mode
@@ -40,7 +41,11 @@ def replace(temp: Path | str, target: Path | str) -> None:
     """
     with suppress(FileNotFoundError):
         mode = os.lstat(target).st_mode
-        is_stream = stat.S_ISLNK(mode) and str(target).startswith(_STREAMS)
+        is_stream = stat.S_ISLNK(mode) and _may_be_stream(target)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or is_stream:
             raise OSError(errno.EINVAL, "it is a device, and no file", str(target))
     os.replace(temp, target)
+
+
+def _may_be_stream(path: str | Path) -> bool:
+    return str(path).startswith(_STREAMS) and not str(path).startswith(_FILES)
