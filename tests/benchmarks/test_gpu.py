@@ -97,12 +97,14 @@ def test_the_picture_is_well_formed() -> None:
 
 
 def test_the_document_shows_what_the_results_say() -> None:
-    """Table and picture of docs/performance.md are those that report.py makes of the results beside it."""
+    """Tables and picture of docs/performance.md are those that report.py makes of the results."""
     results = HERE / "benchmarks/results/2026-11-30-h200x2-vllm-0.26.0.json"
+    later = HERE / "benchmarks/results/2026-11-30-h200x2-second-machine-vllm-0.26.0.json"
     found = shown.read_rows(results)
     text = (HERE / "docs/performance.md").read_text()
 
     assert text == shown.written_into(text, results.name, stages.table(found))
+    assert text == shown.written_into(text, later.name, stages.table(shown.read_rows(later)))
     assert draw.bars(found, shown.heading(results)) == (HERE / "docs/performance-h200x2.svg").read_text()
 
 
