@@ -200,6 +200,34 @@ def test_a_node_that_only_says_that_it_gets_on_is_done_without(tmp_path: Path) -
         assert frozenset({"n1"}) == seen.until(lambda f: "n1" in f.lost and len(f.others) == 2).lost
 
 
+def test_nodes_that_come_and_go_are_those_that_the_list_has(tmp_path: Path) -> None:
+    """The name has n3 from now on, and n2 no more: its part is for those who are there."""
+    servers = [PeerServer(own_address(number), 0, KEY, {}, lambda _event: None) for number in (1, 2, 3)]
+    peers = {f"n{n}": Peer(f"n{n}", s.address, s.port, KEY, 5.0) for n, s in enumerate(servers, 1)}
+    boards = [Board(LISTING, Store(paths_in(tmp_path / f"n{number}"))) for number in range(4)]
+    for server, board in zip(servers, boards[1:], strict=True):
+        server.offer(board)
+    boards[3].arrived(A.blob_id, 0, MIB)
+    events: list[Event] = []
+    first = {name: peers[name] for name in ("n1", "n2")}
+    watched = Watched(View("n0", first, boards[0], events.append, SOON), {}, {}, events)
+    listed = {name: peers[name] for name in ("n1", "n3")}
+    watched.view.busy("n2", 1)
+    watched.view.follow(watched.woken.set, dict, watched.limits.__setitem__, lambda: listed, 0.05)
+    try:
+        watched.until(lambda _fleet: {"fleet.came", "fleet.left"} <= set(watched.notices()))
+        fleet = watched.until(lambda f: len(f.others) == 2 and any(other.have for other in f.others))
+        watched.view.busy("n2", -1)  # what was on its way from it when it left
+
+        assert ["n1", "n3"] == names(fleet)
+        assert {"n1": {}, "n3": {A.blob_id: 0b1}} == {other.name: other.have for other in fleet.others}
+        assert ("n0", "n1", "n3") == fleet.names
+    finally:
+        watched.view.end()
+        for server in servers:
+            server.close()
+
+
 @pytest.mark.parametrize("more", [1, 2])
 def test_streams_are_counted(tmp_path: Path, more: int) -> None:
     """Of each node, and of all."""

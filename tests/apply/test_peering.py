@@ -134,6 +134,18 @@ def test_a_node_that_is_none_of_the_fleet_works_alone(tmp_path: Path) -> None:
         assert "2 nodes by fleet.peers" in one.node.notices()["fleet.not_joined"]
 
 
+def test_the_first_node_behind_a_name_need_not_wait_for_others(tmp_path: Path) -> None:
+    """Nobody else is there yet; whoever comes while it fetches would be noticed."""
+    with FakeHub(FILES) as hub:
+        node = Boot(tmp_path / "n1", hub, 1, 1)
+        fleet = replace(node.asked.fleet, discovery="dns", peers=(), dns=own_address(1))
+        asked, tell = replace(node.asked, fleet=fleet), node.node.seen.append
+        report = boot(asked, node.node.host, node.node.paths, BYTES, tell, node.node.stop)
+
+        assert "done" == report.status
+        assert hub.bytes_of_files == bytes_asked(hub)
+
+
 def test_a_fleet_without_a_key_is_refused(tmp_path: Path) -> None:
     """Before anything is asked or answered."""
     with FakeHub(FILES) as hub:

@@ -6,9 +6,12 @@ import math
 import random
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from kboot.apply.exchange_seen import Seen
+from kboot.apply.fleet_list import AGAIN_S, Again, follow_list
 from kboot.apply.peer_board import Board, pieces_of
 from kboot.errors import SourceError
 from kboot.events import Emit, Notice
@@ -58,41 +61,6 @@ class Patience:
 PATIENCE = Patience()
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What is known of one other node. Times are monotonic; None = never.
-
-    gained_s: when it had something new or said that it had received something; had_s: when it had something new.
-    claims: since when it says of pieces that they are on their way to it, whether or not it said so all the time.
-    rate_from: when its rate began to be measured, and what was left to it then.
-    """
-
-    peer: Peer
-    asked: bool = False
-    prepares: bool = False
-    answered_s: float | None = None
-    missed_since_s: float | None = None
-    gained_s: float = 0.0
-    had_s: float = 0.0
-    complete: bool = False
-    gave_up: bool = False
-    moved_bytes: int = 0
-    have: dict[str, Pieces] = field(default_factory=dict)
-    fetching: dict[str, Pieces] = field(default_factory=dict)
-    claims: Claims = field(default_factory=Claims)
-    busy: int = 0
-    failures: int = 0
-    failed_s: float = 0.0
-    avoid_until_s: float = 0.0
-    dropped: bool = False
-    told: bool = False
-    rate_from: tuple[float, int] | None = None
-
-    def is_lost(self, now_s: float, after_s: float) -> bool:
-        """Return whether it was here and does not answer any more, or is not to be asked."""
-        return self.dropped or (self.missed_since_s is not None and now_s - self.missed_since_s >= after_s)
-
-
 class View:
     """The fleet as this node sees it. For any thread."""
 
@@ -106,33 +74,45 @@ class View:
         self._emit = emit
         self._patience = patience
         self._lock = threading.Lock()
-        self._seen = {name: _Seen(peer) for name, peer in peers.items()}
+        self._gone: dict[str, Seen] = {}  # the list has them no more; what is received from them is received
+        self._seen = {name: Seen(peer) for name, peer in peers.items()}
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self._began_s = self._moved_s = monotonic_s()
         self._slow_until_s, self._slow = 0.0, frozenset[str]()
         self._mine, self._claimed_s = Claims(), patience.claimed_s
 
-    def follow(self, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
+    def follow(
+        self,
+        wake: Callable[[], None],
+        limits: Limits,
+        limit: Limit,
+        again: Again | None = None,
+        again_s: float = AGAIN_S,
+    ) -> None:
         """Begin to ask the others what they have.
 
         wake: called when there is something new. limits: sources that must not be asked now, and for how long; the
-        others are told. limit: called with what the others tell of theirs.
+        others are told. limit: called with what the others tell of theirs. again: looks up who the others are.
         """
+        ask = partial(self._ask, wake, limits, limit)
         for seen in self._seen.values():
-            args = (seen, wake, limits, limit)
-            thread = threading.Thread(target=self._follow, args=args, name="peer", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            ask(seen)
+        if again is not None:
+            enlist = partial(self._enlist, ask)
+            args = (again, self._seen, enlist, self._ended, again_s)
+            threading.Thread(target=follow_list, args=args, name="fleet-list", daemon=True).start()  # a resolver hangs
 
     def end(self) -> None:
         """Ask no more."""
-        self._ended.set()
-        for seen in self._seen.values():
+        with self._lock:
+            self._ended.set()
+            every = (*self._seen.values(), *self._gone.values())
+        for seen in every:
             seen.peer.interrupt()
         for thread in self._threads:
             thread.join()
-        for seen in self._seen.values():
+        for seen in every:
             seen.peer.close()
 
     # -- what is known
@@ -162,7 +142,7 @@ class View:
 
     def peer(self, name: str) -> Peer:
         """Return a node as a source."""
-        return self._seen[name].peer
+        return self._of(name).peer
 
     def waits_for(self) -> tuple[str, ...]:
         """Return the nodes that answer and have not got everything yet."""
@@ -192,7 +172,8 @@ class View:
     def busy(self, name: str, more: int) -> None:
         """Count the streams that receive from a node."""
         with self._lock:
-            self._seen[name].busy += more
+            seen = self._of(name)
+            seen.busy = max(0, seen.busy + more)  # one that left and came back begins with none
 
     def moved(self) -> None:
         """Take in that something came."""
@@ -200,12 +181,12 @@ class View:
 
     def gave(self, name: str) -> None:
         """Take in that a node gave what it was asked for."""
-        self._seen[name].failures = 0
+        self._of(name).failures = 0
 
     def failed(self, name: str, blob_id: str, error: SourceError) -> None:
         """Take in that a node did not give what it has: it is asked last for a while, and not at all after a few."""
         with self._lock:
-            seen = self._seen[name]
+            seen = self._of(name)
             now = monotonic_s()
             if now - seen.failed_s >= _FAILURE_S:  # streams that fail together count once
                 seen.failures, seen.failed_s = seen.failures + 1, now
@@ -218,12 +199,12 @@ class View:
     def avoid(self, name: str) -> None:
         """Ask a node last for a while."""
         with self._lock:
-            self._seen[name].avoid_until_s = monotonic_s() + _AVOID_S
+            self._of(name).avoid_until_s = monotonic_s() + _AVOID_S
 
     def drop(self, name: str, why: str) -> None:
         """Ask a node no more, and count on it no more."""
         with self._lock:
-            seen = self._seen[name]
+            seen = self._of(name)
             first, seen.dropped = not seen.dropped, True
             seen.have, seen.fetching = {}, {}
         if first:
@@ -231,14 +212,43 @@ class View:
 
     def dropped(self) -> frozenset[str]:
         """Return the nodes that are asked no more."""
-        return frozenset(name for name, seen in self._seen.items() if seen.dropped)
+        return frozenset(name for name, seen in {**self._seen, **self._gone}.items() if seen.dropped)
 
     # -- asking
 
-    def _follow(self, seen: _Seen, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
+    def _of(self, name: str) -> Seen:
+        return self._seen.get(name) or self._gone[name]
+
+    def _enlist(self, ask: Callable[[Seen], None], peers: Mapping[str, Peer], names: frozenset[str]) -> None:
+        """Count on these nodes from now on, and on no others; their parts are divided anew."""
+        with self._lock:
+            new = sorted(names - self._seen.keys())
+            if self._ended.is_set() or names == self._seen.keys():
+                return
+            left = {name: seen for name, seen in self._seen.items() if name not in names}
+            came = {name: Seen(peers[name], asked=True, dropped=name in self.dropped()) for name in new}
+            for seen in left.values():
+                seen.left.set()
+            # Replaced, never changed: others look through it without the lock.
+            self._gone = {**self._gone, **left}
+            self._seen = {name: seen for name, seen in self._seen.items() if name in names} | came
+            self.names = tuple(sorted({self._me, *names}))
+            for seen in came.values():
+                ask(seen)
+        for name in sorted(left):
+            self._emit(Notice("fleet.left", f"the list of nodes has {name} no more: it is not counted on"))
+        for name in new:
+            self._emit(Notice("fleet.came", f"the list of nodes has {name} now: it is asked as well"))
+
+    def _ask(self, wake: Callable[[], None], limits: Limits, limit: Limit, seen: Seen) -> None:
+        thread = threading.Thread(target=self._follow, args=(seen, wake, limits, limit), name="peer", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _follow(self, seen: Seen, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
         target = have_target(self._board.repo, self._board.commit)
         pause_s = _POLL_S + _POLL_FOR_EACH_S * len(self._seen)
-        while not self._ended.is_set() and not seen.dropped:
+        while not self._ended.is_set() and not seen.dropped and not seen.left.is_set():
             self._board.limited(limits())
             try:
                 news = self._heard(seen, seen.peer.ask(target), limit)
@@ -249,7 +259,7 @@ class View:
                 wake()
             self._ended.wait(pause_s * (0.75 + random.random() / 2))
 
-    def _heard(self, seen: _Seen, document: Mapping[str, Any], limit: Limit) -> bool:
+    def _heard(self, seen: Seen, document: Mapping[str, Any], limit: Limit) -> bool:
         """Take in what a node has; return whether that is news."""
         try:
             have, fetching = self._pieces(document["have"]), self._pieces(document["fetching"])
@@ -278,7 +288,7 @@ class View:
             self._emit(Notice("peer.back", f"{seen.peer.name} answers again"))
         return news
 
-    def _missed(self, seen: _Seen, error: SourceError) -> bool:
+    def _missed(self, seen: Seen, error: SourceError) -> bool:
         """Take in that a node gave no answer; return whether it counts as lost from now on."""
         if error.code == "interrupted" or self._ended.is_set():
             return False
@@ -307,10 +317,10 @@ class View:
 
     # -- judging; the lock is held
 
-    def _is_lost(self, seen: _Seen, now_s: float) -> bool:
+    def _is_lost(self, seen: Seen, now_s: float) -> bool:
         return seen.is_lost(now_s, self._patience.lost_s)
 
-    def _gives(self, seen: _Seen, now_s: float) -> bool:
+    def _gives(self, seen: Seen, now_s: float) -> bool:
         return seen.answered_s is not None and not self._is_lost(seen, now_s)
 
     def _out(self, now_s: float) -> frozenset[str]:
@@ -322,17 +332,17 @@ class View:
             return self.dropped()
         return out
 
-    def _is_out(self, seen: _Seen, now_s: float) -> bool:
+    def _is_out(self, seen: Seen, now_s: float) -> bool:
         if seen.answered_s is None:
             return seen.dropped or now_s - self._began_s >= self._patience.never_s
         stalled = now_s - seen.gained_s >= self._patience.stalled_s or now_s - seen.had_s >= self._claimed_s
         return self._is_lost(seen, now_s) or seen.gave_up or (stalled and not seen.complete)
 
-    def _is_late(self, seen: _Seen, now_s: float) -> bool:
+    def _is_late(self, seen: Seen, now_s: float) -> bool:
         for_s = self._patience.preparing_s if seen.prepares else self._patience.late_s
         return seen.answered_s is None and not seen.dropped and now_s - self._began_s >= for_s
 
-    def _other(self, name: str, seen: _Seen, now_s: float) -> Other:
+    def _other(self, name: str, seen: Seen, now_s: float) -> Other:
         busy = seen.busy + (_AVOIDED if now_s < seen.avoid_until_s else 0)
         return Other(name, seen.have, seen.claims.younger(self._claimed_s, now_s), busy)
 
@@ -363,7 +373,7 @@ class View:
         self._mine.told(self._pieces(mine["fetching"]), self._pieces(mine["have"]), now_s)
         self._claimed_s = max(self._patience.claimed_s, _LONGER * self._mine.slowest_s(now_s))
 
-    def _seconds_left(self, seen: _Seen, left: int, now_s: float) -> float:
+    def _seconds_left(self, seen: Seen, left: int, now_s: float) -> float:
         if seen.rate_from is None or left > seen.rate_from[1]:
             seen.rate_from = (now_s, left)
         since_s, had_left = seen.rate_from

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from kboot.facts.fleet_types import FleetFacts
     from kboot.profile.types import FleetAsk
 
-_GROWS = frozenset({"dns", "kubernetes"})
+GROWS = frozenset({"dns", "kubernetes"})
+"""Ways of finding nodes by which they appear one by one, and go."""
 
 
 def whole_fleet(
@@ -31,7 +32,7 @@ def whole_fleet(
     found: as it was seen first. look: sees it again. A resolver is asked until `start_timeout_s` is over; what other
     lists say does not change by waiting.
     """
-    if ask.discovery not in _GROWS or nodes == 1:
+    if ask.discovery not in GROWS or nodes == 1:
         return found
     deadline_s = monotonic_s() + ask.start_timeout_s
     seen = -1

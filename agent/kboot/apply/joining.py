@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kboot.errors import KbootError
 from kboot.events import Emit, Notice
-from kboot.facts.collect import find_fleet
-from kboot.host.paths import Paths
-from kboot.host.types import Host
-from kboot.profile.types import Profile
 
 if TYPE_CHECKING:
     from kboot.apply.peering import Member
+    from kboot.errors import KbootError
+    from kboot.host.paths import Paths
+    from kboot.host.types import Host
+    from kboot.profile.types import Profile
 
 
 class Peering:
@@ -35,7 +35,9 @@ class Peering:
         if ask.discovery == "none":
             self.end()
             return None
+        from kboot.apply.fleet_find import GROWS
         from kboot.apply.peering import Member
+        from kboot.facts.collect import find_fleet
         from kboot.sources.fleet_auth import read_key
 
         facts, old = find_fleet(host, ask), self._member
@@ -47,7 +49,8 @@ class Peering:
             emit(Notice("fleet.not_joined", f"this node is none of its fleet ({found}): it works alone"))
             return None
         key = read_key(Path(ask.key_file))
-        self._member = Member(ask, facts, facts.nodes[facts.me], key, self._paths, emit)
+        look = partial(find_fleet, host, ask) if ask.discovery in GROWS else None
+        self._member = Member(ask, facts, facts.nodes[facts.me], key, self._paths, emit, look)
         return self._member
 
     def failed(self, error: KbootError) -> None:

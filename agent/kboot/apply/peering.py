@@ -45,9 +45,20 @@ class Member:
     """This node in its fleet: it answers the others, and knows how to ask them."""
 
     def __init__(
-        self, ask: FleetAsk, facts: FleetFacts, me: FleetNode, key: FleetKey, paths: Paths, emit: Emit
+        self,
+        ask: FleetAsk,
+        facts: FleetFacts,
+        me: FleetNode,
+        key: FleetKey,
+        paths: Paths,
+        emit: Emit,
+        look: Callable[[], FleetFacts] | None = None,
     ) -> None:
-        """Begin to answer; a port that cannot be had is said, and keeps no node from its work."""
+        """Begin to answer; a port that cannot be had is said, and keeps no node from its work.
+
+        look: sees the fleet as it is now, where nodes may come and go while bytes are fetched.
+        """
+        self._look = look
         self.ask, self.facts, self.me, self.key = ask, facts, me, key
         self.state = FleetState(me.name)
         self._emit = emit
@@ -111,18 +122,23 @@ class Member:
 
     def exchange(self, emit: Emit) -> Exchange | None:
         """Return the dealings of one fetch with the others; None where there are no others."""
-        if self._board is None or not self.facts.others:
+        if self._board is None or not (self.facts.others or self._look):
             return None
-        exchange = Exchange(self.me.name, self._peers(), self._board, emit)
+        again = None if self._look is None else self._again
+        exchange = Exchange(self.me.name, self._peers(), self._board, emit, again=again)
         self._seen = exchange.view
         return exchange
 
     def linger(self, stop: threading.Event) -> None:
         """Go on giving until every node that answers has everything, or nobody gets anything new; bounded."""
-        if self._server is None or self._board is None or not self._board.complete or not self.facts.others:
+        if self._server is None or self._board is None or not self._board.complete:
             return
-        view = View(self.me.name, self._peers(), self._board, lambda _event: None)
-        view.follow(lambda: None, dict, lambda _name, _for_s: None)
+        if not (self.facts.others or self._look):
+            return
+        again = None if self._look is None else self._again
+        peers = (again() if again else {}) or self._peers()
+        view = View(self.me.name, peers, self._board, lambda _event: None)
+        view.follow(lambda: None, dict, lambda _name, _for_s: None, again)
         until_s, said = monotonic_s() + _LINGER_S, False
         missed = self._seen is not None and self._seen.missed()
         back_s = monotonic_s() + (_RETURN_S if missed else 0.0)
@@ -151,9 +167,18 @@ class Member:
         if self._server is not None:
             self._server.close()
 
+    def _again(self) -> dict[str, Peer]:
+        """Return the other nodes as they are seen now; none where this one is not seen among them."""
+        assert self._look is not None, "asked only where the list may change"
+        found = self._look()
+        return {} if found.me is None else self._open(found.others)
+
     def _peers(self) -> dict[str, Peer]:
-        nodes = [(node.name, node.host, node.port) for node in self.facts.others]
-        names = [node.name for node in self.facts.others]
+        return self._open(self.facts.others)
+
+    def _open(self, others: Sequence[FleetNode]) -> dict[str, Peer]:
+        nodes = [(node.name, node.host, node.port) for node in others]
+        names = [node.name for node in others]
         return dict(zip(names, open_peers(nodes, self.key, _STALL_S), strict=True))
 
 
