@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import T0, demo_boot, failed_boot, kimi_boot
 
+from kboot.report.html import timeline_html
+from kboot.report.render_svg import timeline_svg
+from kboot.report.text_timeline import timeline_text
 from kboot.report.timeline import compare, critical_path, make_timeline, percentile, rows, tick_label, ticks
+from kboot.report.trace import trace_document
 from kboot.report.types import Span
 
 
@@ -186,3 +190,25 @@ def test_a_run_about_the_bytes_is_compared_with_its_like_alone() -> None:
 
     assert make_timeline(demo_boot(), [fetch]).comparison is None
     assert make_timeline(replace(demo_boot(), what="bytes"), [fetch]).comparison is not None
+
+
+@pytest.mark.parametrize("by_s", [-400 * 86_400.0, -3600.0, -300.0, 3600.0, 4000 * 86_400.0])
+def test_a_clock_that_is_set_during_a_boot_breaks_no_view(by_s: float) -> None:
+    """A step back or ahead in the middle of the fetch: wrong lengths are shown, none below zero, and nothing raises."""
+    boot, at = kimi_boot(), T0 + 100
+
+    def set_(unix_s: float) -> float:
+        return unix_s + by_s if unix_s >= at else unix_s
+
+    assert boot.ready_unix_s is not None
+    spans = tuple(replace(s, start_unix_s=set_(s.start_unix_s), end_unix_s=set_(s.end_unix_s)) for s in boot.spans)
+    outcomes = tuple(replace(o, start_unix_s=set_(o.start_unix_s)) for o in boot.outcomes)
+    ready_unix_s, finished_unix_s = set_(boot.ready_unix_s), set_(boot.finished_unix_s)
+    jumped = replace(boot, spans=spans, outcomes=outcomes, ready_unix_s=ready_unix_s, finished_unix_s=finished_unix_s)
+    timeline = make_timeline(jumped, [boot])
+
+    assert min(step.seconds for step in timeline.critical) >= 0
+    assert "ready to serve in" in timeline_text(timeline)
+    assert 'width="-' not in timeline_svg(timeline)
+    assert timeline_html(timeline, version="0", price=None).startswith("<!doctype html>")
+    assert trace_document(timeline)["traceEvents"]
