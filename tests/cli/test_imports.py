@@ -1,0 +1,70 @@
+"""Which modules does a command leave alone, so that it does not make a node wait for them?"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from cli.cli_run import Kboot
+
+LIBRARIES = frozenset(
+    {"asyncio", "huggingface_hub", "multiprocessing", "psutil", "pydantic", "pynvml", "rich", "zstandard"}
+)
+"""What only the commands load that work with it, when they do."""
+
+DECIDING = frozenset(
+    {"kboot.checks.every", "kboot.engines", "kboot.facts.collect", "kboot.facts.types", "kboot.plan.make"}
+)
+CHOOSING = DECIDING - {"kboot.facts.collect", "kboot.facts.types"}
+SERVING = frozenset({"kboot.daemon", "kboot.proof", "kboot.serving", "kboot.apply.reclaim"})
+WORKING = frozenset({"kboot.apply.fetch", "kboot.apply.cache_seed", "kboot.apply.verify", "kboot.apply.warm_engine"})
+NETWORK = frozenset({"http.client", "kboot.sources", "ssl"})
+PROFILES = frozenset({"kboot.profile.types", "pydantic_core"})
+STORE = frozenset({"kboot.store.ledger", "sqlite3"})
+
+LEFT_ALONE = {
+    "status": LIBRARIES | DECIDING | SERVING | WORKING | STORE | {"kboot.sources", "pydantic_core"},
+    "live": LIBRARIES | DECIDING | WORKING | STORE | {"kboot.daemon", "kboot.proof", "pydantic_core"},
+    "exec": LIBRARIES | DECIDING | SERVING | WORKING | STORE | PROFILES | NETWORK,
+    "exec -- true": LIBRARIES - {"pynvml"} | SERVING | WORKING | STORE | {"kboot.checks.every", "kboot.sources"},
+    "doctor --check cpu.governor": LIBRARIES - {"pynvml"} | SERVING | WORKING,
+    "plan --profile demo --offline": LIBRARIES - {"pynvml"} | SERVING | WORKING | {"kboot.checks.every"},
+    "fetch --profile demo --offline": LIBRARIES - {"pynvml"} | CHOOSING | SERVING | WORKING,
+    "verify --profile demo --mode ledger": LIBRARIES - {"pynvml"} | CHOOSING | SERVING | WORKING,
+    "boot --profile demo --offline": LIBRARIES - {"pynvml"} | SERVING | WORKING | {"kboot.checks.every"},
+}  # fmt: skip
+"""By command line. A node that has nothing: what a command would load to do its work it has then not loaded yet, but
+whatever its modules load is there."""
+
+CHILD = """
+import atexit, os, sys
+into, *words = sys.argv[1:]
+def tell(*_):
+    with open(into, "w") as file:
+        print(*sorted(sys.modules), sep="\\n", file=file)
+    os._exit(0)
+atexit.register(tell)
+os.execve = tell  # in place of becoming the engine
+sys.argv = ["kboot", *words]
+from kboot.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("line", sorted(LEFT_ALONE))
+def test_a_command_loads_only_what_it_needs(kboot: Kboot, line: str) -> None:
+    """Of what others need, no module is loaded: not by itself and not by what it loads."""
+    told = kboot.folder / "modules"
+    kboot.script(CHILD, str(told), *line.split())
+    loaded = set(told.read_text().split())
+
+    assert f"kboot.cli.{line.split()[0]}" in loaded
+    assert set() == LEFT_ALONE[line] & loaded
+
+
+def test_every_module_that_is_left_alone_exists() -> None:
+    """A module that was renamed would be left alone by everybody."""
+    names = {name for left in LEFT_ALONE.values() for name in left if name.startswith("kboot.")}
+
+    assert set() == {name for name in names if find_spec(name) is None}
