@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from cli_run import Kboot
 
-from kboot.cli.wrap import binding, find_program, marks, settings, visible_gpus
+from kboot.cli.wrap import binding, find_program, marks, settings, unread_gpus, visible_gpus
 from kboot.engines.types import CpuPlacement, WorkerShare
 from kboot.errors import ActionFailed
-from kboot.facts.types import Gpu, GpuFacts
+from kboot.facts.types import Gap, Gpu, GpuFacts
 
 SHARE = WorkerShare(0, None, (0, 1, 2, 3), 4, None, "all of it")
 PLACEMENT = CpuPlacement((SHARE,), (), ())
@@ -71,6 +71,15 @@ def test_one_worker_for_each_gpu_the_command_may_see() -> None:
     assert 2 == visible_gpus(gpus(8), {"CUDA_VISIBLE_DEVICES": "1,GPU-3"})
     assert 1 == visible_gpus(gpus(8), {"CUDA_VISIBLE_DEVICES": ""})
     assert 1 == visible_gpus(gpus(0), {})
+
+
+def test_gpus_that_cannot_be_asked_are_told() -> None:
+    """A driver that hangs beside GPUs on the bus: one worker is no guess that nobody hears of."""
+    hung = GpuFacts("hung", "", None, None, (), ("0000:31:00.0",))
+    (said,) = unread_gpus(hung, (Gap("gpu", "NVML", "TIMEOUT; the PCI bus lists 1 NVIDIA GPUs"),))
+
+    assert said.startswith("the GPUs cannot be asked (TIMEOUT; the PCI bus lists 1 NVIDIA GPUs)")
+    assert () == unread_gpus(gpus(8), ()) == unread_gpus(gpus(0), ())
 
 
 def test_a_program_is_found_as_a_shell_finds_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kboot.cli.options import Asked, Common, Node, open_profile
 from kboot.engines.common import cache_key, cache_settings, thread_settings
 from kboot.engines.types import CacheKey, CpuPlacement, Setting, of_command
 from kboot.errors import ActionFailed
-from kboot.facts.types import GpuFacts, NodeFacts
+from kboot.facts.types import Gap, GpuFacts, NodeFacts
 from kboot.profile.types import CheckpointAsk, CpuAsk, LayoutAsk, ParallelAsk, Profile
 
 UNSET = ("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND", "PYTHONDONTWRITEBYTECODE")
@@ -95,7 +95,7 @@ def plan_wrap(argv: tuple[str, ...], facts: NodeFacts, ask: CpuAsk, workers: int
         memory_node=nodes.pop() if ask.pin and len(nodes) == 1 else None,
         key=key,
         cache_dir=cache_dir,
-        notes=placement.notes,
+        notes=(*placement.notes, *unread_gpus(facts.gpu, facts.gaps)),
     )
 
 
@@ -122,6 +122,14 @@ def settings(placement: CpuPlacement, cache_dir: str, env: Mapping[str, str]) ->
     hub = Setting("HF_HOME", home, "where it was before XDG_CACHE_HOME moved")
     caches = tuple(s for s in (*cache_settings(cache_dir), hub) if not env.get(s.name))
     return tuple(sorted((*thread_settings(placement), *caches), key=lambda s: s.name))
+
+
+def unread_gpus(gpu: GpuFacts, gaps: Sequence[Gap]) -> tuple[str, ...]:
+    """Return what is said where GPUs are there and the driver does not tell of them."""
+    if gpu.gpus or not gpu.pci_bus_ids:
+        return ()
+    why = next((gap.reason for gap in gaps if gap.fact.startswith("gpu")), "no answer")
+    return (f"the GPUs cannot be asked ({why}), so shares are for as many workers as --workers says, else one",)
 
 
 def visible_gpus(gpu: GpuFacts, env: Mapping[str, str]) -> int:
