@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from good_node import CHECKPOINT, NODE, NOW_S, PROFILE, files
+from good_node import CHECKPOINT, NODE, NOW_S, PROFILE, SHARDS, files
 
+from kboot.checkpoint import LocalFile
 from kboot.checks import cache_complete, ckpt_complete, ckpt_terms, ckpt_verified
 from kboot.checks.words import age, count, percent, ranges, some
 from kboot.facts.types import CacheFacts, Gap
@@ -52,6 +53,19 @@ def test_the_oldest_proof_counts() -> None:
     finding = ckpt_verified.run(NODE, PROFILE, old)
 
     assert ("warn", "96 of 96 files verified, the oldest 40 d ago") == (finding.status, finding.seen)
+
+
+def test_what_is_here_in_part_is_said_with_who_vouches_for_it() -> None:
+    """Three shards of which a quarter is here: nothing is missing, and not all of it was proven by a file's hash."""
+    parts = (LocalFile(f, "shared", 2 * 10**9, verified_unix_s=NOW_S, told_by="gpu02") for f in SHARDS[:3])
+    part = replace(CHECKPOINT, files=(*parts, *CHECKPOINT.files[3:]))
+    seen = ckpt_verified.run(NODE, PROFILE, part).seen
+
+    assert ("ok", True) == (
+        ckpt_complete.run(NODE, PROFILE, part).status,
+        "of 3 what this node's ranks load" in ckpt_complete.run(NODE, PROFILE, part).seen,
+    )
+    assert "6 GB of 24 GB in 3 files proven by range digests that gpu02 published, not by the file's own hash" in seen
 
 
 def test_an_unreadable_ledger_is_not_a_checkpoint_nobody_hashed() -> None:

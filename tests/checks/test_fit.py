@@ -8,7 +8,7 @@ from good_node import CHECKPOINT, CPU_PROFILE, GIB, GPUS, NODE, PROFILE, files, 
 
 from kboot.checks import fit_disk, fit_ram, fit_shm, fit_vram
 from kboot.facts.types import MigSlice
-from kboot.profile.types import ModelAsk, ParallelAsk
+from kboot.profile.types import FleetAsk, ModelAsk, ParallelAsk
 
 UNREAD = node(asked={"weights": None})
 """The good node where nobody has read the headers of the checkpoint."""
@@ -127,6 +127,16 @@ def test_only_missing_bytes_need_space() -> None:
 
     assert "ok" == fit_disk.run(full, PROFILE, CHECKPOINT).status
     assert ("fail", "2.00 GB free on /; 24.0 GB still to fetch") == (finding.status, finding.seen)
+
+
+def test_where_a_part_is_fetched_room_for_the_whole_is_enough_and_less_is_not_judged() -> None:
+    """Which part it is depends on the node's place in the fleet, which doctor does not look for."""
+    full = node(mounts=(replace(NODE.mounts[0], free_bytes=2 * 10**9),))
+    profile = replace(PROFILE, fleet=FleetAsk(fetch="local-experts"))
+    findings = [fit_disk.run(facts, profile, files("absent")) for facts in (full, NODE)]
+
+    assert ["unknown", "ok"] == [finding.status for finding in findings]
+    assert "24.0 GB are not here, of which this node fetches a part" in findings[0].seen
 
 
 def test_without_a_listing_the_published_size_is_a_warning() -> None:

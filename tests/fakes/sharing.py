@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from fakes.fleet import LyingBoard
 from fakes.hub import REPO
 from fakes.peer import KEY
 from kboot.apply.exchange import Exchange
+from kboot.apply.exchange_view import Patience
 from kboot.apply.peer_board import Board
 from kboot.apply.peer_server import PeerServer
 from kboot.apply.run import Ran, Tools, run
@@ -33,24 +35,25 @@ from kboot.plan.group import Group
 from kboot.plan.types import FetchFile, FetchShare, Phase
 from kboot.profile.types import CheckpointAsk, LayoutAsk, ParallelAsk, Profile, WarmAsk
 from kboot.sources import open_sources
-from kboot.sources.peers import Peer
+from kboot.sources.peers import Peer, pieces_target
 from kboot.store.store import Store
 
 MIB = 1 << 20
 EXPERTS = 8
-DEADLINE_S = 90.0
-PATIENCE_S = 60.0  # long: no test waits for it
+DEADLINE_S = 150.0
+HASTE = Patience(late_s=0.5, never_s=2.0)
+PATIENCE_S = 120.0  # long: no test waits for it
 MEMORY = MemoryFacts(64 << 30, 64 << 30, None, 0, 0, None, None)
 
 
 def moe(shards: int = 4) -> dict[str, bytes]:
-    """Return a checkpoint with a layer of eight experts in each shard, 2 MiB each, and what every node needs."""
+    """Return a checkpoint with a layer of eight experts in each shard, 1 MiB each, and what every node needs."""
     files, weight_map = {}, {}
     for number in range(shards):
         name = f"model-{number + 1:05d}-of-{shards:05d}.safetensors"
         layer = f"model.layers.{number}"
-        sizes = {f"{layer}.mlp.experts.{e}.up.weight": 2 * MIB for e in range(EXPERTS)}
-        sizes = {f"{layer}.self_attn.o_proj.weight": MIB, **sizes}
+        sizes = {f"{layer}.mlp.experts.{e}.up.weight": MIB for e in range(EXPERTS)}
+        sizes = {f"{layer}.self_attn.o_proj.weight": MIB // 4, **sizes}
         header, at = {}, 0
         for tensor, size in sizes.items():
             header[tensor] = {"dtype": "U8", "shape": [size], "data_offsets": [at, at + size]}
@@ -120,21 +123,38 @@ class Node:
         path = str(self.model_path)
         return plan_bytes(checkpoint, mode, WarmAsk(enabled=False), MEMORY, path)  # type: ignore[arg-type]
 
-    def boot(self, others: Sequence[Node], mode: str = "ledger") -> Ran:
-        """Plan and run; the other nodes are asked."""
-        names = sorted([self.name, *(node.name for node in others)])
+    def boot(self, others: Sequence[Node], mode: str = "ledger", nodes: int = 0) -> Ran:
+        """Plan and run; the other nodes are asked. nodes: of the group, if not all of them."""
+        names = sorted([self.name, *(node.name for node in others)])[: nodes or None]
         checkpoint = self.divided(names).checkpoint
         in_part = [f.file.blob_id for f in checkpoint.files if f.share is not None]
-        kind = LyingBoard if self.lies else Board
-        board = kind(self.listing, self.store, in_part)
-        self.server.offer(board)
+        board = self._offer(in_part)
         peers = {node.name: self._peer(node) for node in others}
-        publish = ContraryPublisher if self.contrary else Publisher
-        self.publisher = publish(self.listing, self.store, board, self.name, self.pages, self.events.append)
-        self.publisher.publish(f.file for f in checkpoint.files if f.alone)
-        sharing = Sharing(peers, self.publisher, self.patience_s)
-        exchange = Exchange(self.name, {n.name: self._peer(n) for n in others}, board, self.events.append)
+        publisher = self._publisher(board)
+        publisher.publish(f.file for f in checkpoint.files if f.alone)
+        sharing = Sharing(peers, publisher, self.patience_s)
+        near = {n.name: self._peer(n) for n in others}
+        exchange = Exchange(self.name, near, board, self.events.append, HASTE)
         return run(self.phases(checkpoint, mode), self._tools(sharing, exchange))
+
+    def publish_all(self) -> None:
+        """Give every shard, and publish its digests; returns when they are."""
+        shards = [file for file in self.listing.files if file.path.endswith(".safetensors")]
+        self._publisher(self._offer(())).publish(shards)
+        targets = [pieces_target(self.listing.repo, self.listing.commit, file.blob_id) for file in shards]
+        wait_until(lambda: all(target in self.pages for target in targets))
+
+    def _offer(self, in_part: Sequence[str]) -> Board:
+        board = (LyingBoard if self.lies else Board)(self.listing, self.store, in_part)
+        self.server.offer(board)
+        return board
+
+    def _publisher(self, board: Board) -> Publisher:
+        if self.publisher is not None:
+            self.publisher.end()
+        kind = ContraryPublisher if self.contrary else Publisher
+        self.publisher = kind(self.listing, self.store, board, self.name, self.pages, self.events.append)
+        return self.publisher
 
     def boot_whole(self) -> Ran:
         """Fetch every file whole, alone."""
@@ -206,6 +226,14 @@ def boot_together(nodes: Sequence[Node], mode: str = "ledger") -> dict[str, Ran]
         thread.join(DEADLINE_S)
     assert set(ends) == {node.name for node in nodes}, "a node did not end"
     return ends
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Return when something is so."""
+    until_s, pause = time.monotonic() + DEADLINE_S, threading.Event()
+    while not is_so():
+        assert time.monotonic() < until_s, "it did not become so"
+        pause.wait(0.02)
 
 
 def actions_of(phases: Sequence[Phase]) -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from report_samples import LISTING, PLACEMENT, PLAN, READY_PLAN, SHARD_BYTES, shard
 
-from kboot.plan.types import FetchFile, VerifyFile, WarmFile, WriteHandoff, WriteSetting
+from kboot.checkpoint import Share
+from kboot.plan.types import FetchFile, FetchShare, VerifyFile, WarmFile, WriteHandoff, WriteSetting
 from kboot.report.text_plan import group_actions, left_bytes, placement_rows, plan_text
 
 Golden = Callable[[str, str], None]
@@ -28,6 +29,17 @@ def test_a_verbose_plan_lists_every_file_and_variable(golden: Golden) -> None:
 
     assert all(shard(n + 1) in text for n in range(111))
     golden("plan-verbose.txt", text)
+
+
+def test_parts_of_files_are_a_group_of_their_own() -> None:
+    """What is left of them counts, not the size of the files."""
+    share = Share(0b111, "gpu02", frozenset({0}), 700, 200)
+    parts = [FetchShare(file, share, "the other experts are other nodes'") for file in LISTING.files[:3]]
+
+    (group,) = group_actions(parts)
+
+    assert ("fetch this node's part of 3 files", 1500) == (group.title, group.size_bytes)
+    assert "fetch this node's part of model-00001-of-00111.safetensors" == group_actions(parts[:1])[0].title
 
 
 def test_actions_of_one_kind_and_reason_are_grouped_with_their_bytes() -> None:

@@ -16,6 +16,7 @@ _WRONG_HERE = frozenset(
         "file-damaged",
         "file-missing",
         "file-unreadable",
+        "share-damaged",
         "shard-hash-mismatch",
         "shard-size-mismatch",
     }

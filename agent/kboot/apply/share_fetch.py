@@ -15,7 +15,7 @@ from kboot.errors import ActionFailed, KbootError, SourceError, VerificationFail
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.pagecache import new_buffer
-from kboot.pieces import PIECE_BYTES, Pieces, bytes_of, runs_of
+from kboot.pieces import PIECE_BYTES, Pieces, runs_of
 from kboot.plan.memory.tensors import HeaderNotValid
 from kboot.plan.shares import needed_pieces
 from kboot.plan.types import FetchFile, FetchShare
@@ -30,6 +30,7 @@ from kboot.store.store import Store
 
 _STREAMS = 8
 _LOOK_S = 0.3
+_TELL_S = 0.25
 _TRIES = 3  # of one node for one file, without a piece in between
 _RUN_BYTES = 64 << 20  # asked for at once
 
@@ -105,6 +106,7 @@ class _Run:
         self._published: dict[str, Mapping[str, str]] = {name: {} for name in sharing.peers}
         self._signs: dict[str, object] = {}
         self._news_s = dict.fromkeys(sharing.peers, monotonic_s())
+        self._told_s: dict[str, float] = {}
         self._out: set[str] = set()  # nodes that gave wrong bytes
 
     def run(self) -> None:
@@ -214,13 +216,12 @@ class _Run:
             wanted = action.share.pieces
             filling.pieces |= filling.prove(wanted & ~filling.pieces, lambda: not self._stop.is_set())
             try:
-                moved = self._fill(action, peer, filling, wanted)
-                filling.finish()
+                self._fill(action, peer, filling, wanted)
                 if more := self._more_needed(action) & ~filling.pieces:
-                    moved += self._fill(action, peer, filling, more)
+                    self._fill(action, peer, filling, more)
             finally:
                 filling.finish()
-        return self._effect(action, peer, moved, digests)
+        return self._effect(action, peer, filling.received_bytes, digests)
 
     def _effect(self, action: FetchShare, peer: Peer, moved: int, digests: Digests) -> Effect:
         part, size = show_bytes(action.share.size_bytes), show_bytes(action.file.size_bytes)
@@ -236,27 +237,29 @@ class _Run:
         except HeaderNotValid as exc:
             raise VerificationFailed("header-not-valid", f"{action.file.path}: {exc}") from exc
 
-    def _fill(self, action: FetchShare, peer: Peer, filling: Filling, wanted: Pieces) -> int:
-        """Receive the pieces that are missing; return how many bytes came."""
-        file, moved, failures = action.file, 0, 0
+    def _fill(self, action: FetchShare, peer: Peer, filling: Filling, wanted: Pieces) -> None:
+        """Receive the pieces that are missing.
+
+        Raises:
+            SourceError: the node does not give them. VerificationFailed: it gives other bytes.
+        """
+        file, failures, buffer = action.file, 0, new_buffer(PIECE_BYTES)
         while missing := wanted & ~filling.pieces:
-            before = filling.pieces
-            start, end = runs_of(missing, file.size_bytes)[0]
+            before = filling.received_bytes
             try:
-                self._receive(action, peer, filling, start, min(end, start + _RUN_BYTES))
+                for start, end in runs_of(missing, file.size_bytes):
+                    for at in range(start, end, _RUN_BYTES):
+                        self._receive(action, peer, filling, at, min(end, at + _RUN_BYTES), buffer)
             except SourceError as exc:
-                came = filling.pieces != before
-                failures = 1 if came else failures + 1
+                failures = 1 if filling.received_bytes > before else failures + 1
                 if failures >= _TRIES or not exc.retry or self._stop.is_set():
                     raise
                 self._stop.wait(_LOOK_S)
-            moved += bytes_of(filling.pieces & ~before, file.size_bytes)
-            here = bytes_of(filling.pieces & wanted, file.size_bytes)
-            self._emit(FileProgress("fetch", file.path, here, action.share.size_bytes))
-        return moved
 
-    def _receive(self, action: FetchShare, peer: Peer, filling: Filling, start: int, end: int) -> None:
-        file, buffer = action.file, new_buffer(PIECE_BYTES)
+    def _receive(
+        self, action: FetchShare, peer: Peer, filling: Filling, start: int, end: int, buffer: memoryview
+    ) -> None:
+        file = action.file
         with peer.open(self._listing.repo, self._listing.commit, file, start, end) as body:
             for offset in range(start, end, PIECE_BYTES):
                 piece = buffer[: min(PIECE_BYTES, end - offset)]
@@ -272,3 +275,8 @@ class _Run:
                         f"{peer.name} delivered wrong bytes of {file.path}, in {offset} to {offset + len(piece)}",
                     )
                 self._throttle.pass_by(len(piece))
+        now = monotonic_s()
+        if now >= self._told_s.get(file.path, 0.0) + _TELL_S:
+            self._told_s[file.path] = now
+            here = action.share.have_bytes + filling.received_bytes
+            self._emit(FileProgress("fetch", file.path, min(here, action.share.size_bytes), action.share.size_bytes))

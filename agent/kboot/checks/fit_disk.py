@@ -36,9 +36,24 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if checkpoint is None:
         return _by_published_size(seen, mount.free_bytes, profile)
     missing = checkpoint.disk_bytes
+    if missing and profile.fleet.fetch == "local-experts":
+        return _in_part(seen, missing, mount.free_bytes)
     if missing and mount.free_bytes < missing + MARGIN_BYTES:
         return _too_small(seen, missing, mount)
     return Finding("ok", f"{seen}; {show_bytes(missing)} still to fetch")
+
+
+def _in_part(seen: str, missing: int, free: int) -> Finding:
+    """Answer where a boot may fetch a part of what is missing: how much that is depends on the node's place."""
+    if free >= missing + MARGIN_BYTES:
+        return Finding("ok", f"{seen}; at most {show_bytes(missing)} still to fetch")
+    return Finding(
+        "unknown",
+        f"{seen}; {show_bytes(missing)} are not here, of which this node fetches a part (fleet.fetch)",
+        wanted="room for the part that its ranks load",
+        why="which that is depends on its place in the fleet; boot looks before it fetches",
+        hint="`kboot plan` says how much it is",
+    )
 
 
 def _by_published_size(seen: str, free: int, profile: Profile) -> Finding:

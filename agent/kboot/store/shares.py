@@ -183,9 +183,9 @@ class Shares:
         if wrong:
             start, end = runs_of(wrong, file.size_bytes)[0]
             raise VerificationFailed(
-                "range-mismatch",
+                "share-damaged",
                 f"{file.path}: bytes {start} to {end} on this disk are not those that {record.told_by} vouched for",
-                hint="the next boot fetches them again; look for disk errors: `dmesg | tail`",
+                hint="they are fetched again; look for disk errors: `dmesg | tail`",
             )
         return bytes_of(right, file.size_bytes)
 
@@ -196,6 +196,7 @@ class Filling:
     def __init__(self, shares: Shares, repo: str, file: RemoteFile, digests: Digests, record: Record | None) -> None:
         self._shares, self._repo, self.file, self._digests = shares, repo, file, digests
         self.pieces = record.pieces if record else 0
+        self.received_bytes = 0
         path = shares.data_path(repo, file.blob_id)
         self._blocks = BlockFile(path)
         if not self._blocks.try_lock():
@@ -236,6 +237,7 @@ class Filling:
             return False
         self._blocks.write(data, piece_range(self.file.size_bytes, piece)[0])
         self.pieces |= 1 << piece
+        self.received_bytes += len(data)
         return True
 
     def finish(self) -> None:
