@@ -74,6 +74,7 @@ def test_startup_boots_a_prepared_node_without_a_request(tmp_path: Path) -> None
     document = run("startup", "--work", str(tmp_path))
 
     assert {"version_over_bare_python", "warm_boot_to_exec_s"} <= set(document["figures"])
+    assert {"warm_boot_least_cpu_ms", "fetch_complete_least_cpu_ms"} <= set(document["figures"])
     assert 111 == document["figures"]["shards"]
 
 
