@@ -83,6 +83,26 @@ def test_the_same_inputs_give_the_same_digest(node: Node, tmp_path: Path, endpoi
     assert one.built_unix_s != two.built_unix_s
 
 
+def test_who_bakes_and_how_is_no_part_of_the_digest(node: Node, tmp_path: Path, endpoint: str) -> None:
+    """Another umask, locale, time zone, home and user: the same inputs are the same image."""
+    (tmp_path / "two/image").mkdir(parents=True)
+    other = Node(tmp_path / "two", endpoint)
+    env = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Tokyo", "HOME": "/nonexistent", "USER": "b", "PYTHONHASHSEED": "7"}
+    host = AskedHost({**other.host.environ(), **env})
+    before = os.umask(0o077)
+    try:
+        two = bake(
+            profile(), host, other.paths, BakeAsk(), ImageTree(other.folder / "image"), other.seen.append, other.stop
+        )
+    finally:
+        os.umask(before)
+    one = baked(node).baked
+
+    assert one is not None
+    assert two.baked is not None
+    assert one.digest == two.baked.digest
+
+
 def test_the_manifest_names_no_machine(node: Node) -> None:
     """Neither the builder's boot nor its folders stand in it."""
     baked(node)
