@@ -16,7 +16,6 @@ LIBRARIES = frozenset(
 DECIDING = frozenset(
     {"kboot.checks.every", "kboot.engines", "kboot.facts.collect", "kboot.facts.types", "kboot.plan.make"}
 )
-CHOOSING = DECIDING - {"kboot.facts.collect", "kboot.facts.types"}
 SERVING = frozenset({"kboot.daemon", "kboot.proof", "kboot.serving", "kboot.apply.reclaim"})
 WORKING = frozenset({"kboot.apply.fetch", "kboot.apply.cache_seed", "kboot.apply.verify", "kboot.apply.warm_engine"})
 NETWORK = frozenset({"http.client", "kboot.sources", "ssl"})
@@ -30,8 +29,8 @@ LEFT_ALONE = {
     "exec -- true": LIBRARIES - {"pynvml"} | SERVING | WORKING | STORE | {"kboot.checks.every", "kboot.sources"},
     "doctor --check cpu.governor": LIBRARIES - {"pynvml"} | SERVING | WORKING,
     "plan --profile demo --offline": LIBRARIES - {"pynvml"} | SERVING | WORKING | {"kboot.checks.every"},
-    "fetch --profile demo --offline": LIBRARIES - {"pynvml"} | CHOOSING | SERVING | WORKING,
-    "verify --profile demo --mode ledger": LIBRARIES - {"pynvml"} | CHOOSING | SERVING | WORKING,
+    "fetch --profile demo --offline": LIBRARIES | DECIDING | SERVING | WORKING,
+    "verify --profile demo --mode ledger": LIBRARIES | DECIDING | SERVING | WORKING,
     "boot --profile demo --offline": LIBRARIES - {"pynvml"} | SERVING | WORKING | {"kboot.checks.every"},
 }  # fmt: skip
 """By command line. A node that has nothing: what a command would load to do its work it has then not loaded yet, but
