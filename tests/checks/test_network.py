@@ -156,12 +156,15 @@ def test_a_vendor_test_that_only_warns_is_a_warning() -> None:
 
 
 def test_an_all_reduce_is_judged_by_class_and_only_over_nvlink() -> None:
-    """H200: 480 GB/s less a tenth; parts without NVLink, and classes without a row, have nothing to compare with."""
+    """Eight H200: 480 GB/s less a tenth; two of them, parts without NVLink and other classes are not compared."""
     slow = AllReduce(8, 2 << 30, 41.0, 0)
     pcie = {"gpus": tuple(replace(h, nvlinks=()) for h in HEALTH)}
 
     assert "432 GB/s" == nvlink_allreduce.run(node(asked={"allreduce": slow}), None, None).wanted
     assert "ok" == nvlink_allreduce.run(node(asked={"allreduce": slow}, health=pcie), None, None).status
+    assert "339 GB/s over 2 GPUs (2.15 GB); kboot has no rate to compare it with" == (
+        nvlink_allreduce.run(node(asked={"allreduce": AllReduce(2, 2 << 30, 339.03, 0)}), None, None).seen
+    )
     wrong = nvlink_allreduce.run(node(asked={"allreduce": replace(slow, wrong=3)}), None, None)
     assert ("fail", "3 wrong values in an all-reduce of 2.15 GB") == (wrong.status, wrong.seen)
 

@@ -23,6 +23,7 @@ from kboot.checks import (
     sys_container_toolkit,
     sys_dstate,
     sys_failed_units,
+    sys_oom,
     sys_secureboot,
     time_sync,
 )
@@ -228,6 +229,16 @@ def test_a_process_that_waits_for_a_moment_is_not_stuck() -> None:
     complained = node(upkeep={"blocked": (moment,)}, health={"kernel_events": (hung,)})
     assert "in state D: cat (pid 71, in folio_wait)" == sys_dstate.run(complained, None, None).seen
     assert "ok" == sys_dstate.run(node(upkeep={"blocked": ()}, health={"kernel_events": (hung,)}), None, None).status
+
+
+def test_disks_that_hold_all_tasks_up_are_told_from_too_little_memory() -> None:
+    """A minute after 18 GiB were copied, 19 % of the time was spent waiting for the disks; nothing was killed."""
+    copied = sys_oom.run(node(system={"stalled_percent": {"memory": 0.0, "io": 19.0}}), None, None)
+    short = sys_oom.run(node(system={"stalled_percent": {"memory": 19.0, "io": 19.0}}), None, None)
+
+    assert ("warn", "all tasks waited 19 % of the last minute for io") == (copied.status, copied.seen)
+    assert "nothing is wrong if a boot or a copy just ran" in copied.why
+    assert "an engine that is killed while it loads starts again from nothing" == short.why
 
 
 def test_a_key_that_everybody_may_read_fails_and_a_token_warns() -> None:

@@ -24,6 +24,7 @@ from kboot.host.processes import (
     set_memory_policy,
     spawn,
     stop_tree,
+    wait_for_end,
 )
 
 PYTHON = sys.executable
@@ -499,3 +500,17 @@ class TestPort:
     def test_an_address_of_another_machine_is_a_reason(self) -> None:
         """192.0.2.1 (TEST-NET) is not ours to listen on."""
         assert "Cannot assign requested address" == port_in_use("192.0.2.1", 8000)
+
+
+def test_the_end_of_a_process_is_seen_before_its_parent_asks() -> None:
+    """One that nobody has waited for yet has ended; so has one that is gone; one that runs is left at the deadline."""
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    wait_for_end(child.pid, 0.01)
+    assert psutil.Process(child.pid).is_running()
+    assert child.stdin is not None
+    child.stdin.close()
+    wait_for_end(child.pid, 600)
+    assert psutil.STATUS_ZOMBIE == psutil.Process(child.pid).status()
+
+    assert 0 == child.wait(0)
+    wait_for_end(child.pid, 600)

@@ -46,6 +46,15 @@ def test_a_big_file_is_read_up_to_the_limit(tmp_path: Path) -> None:
     ]
 
 
+def test_a_program_runs_under_the_settings_of_nccl_and_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of the links measures what the engine will have; a token is nothing for it."""
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "0")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    printed = RealHost().program(("sh", "-c", "echo $NCCL_NVLS_ENABLE $HF_TOKEN"), 30.0)
+
+    assert Printed(0, "0\n") == printed
+
+
 def test_a_program_is_asked_in_english_and_inside_a_deadline() -> None:
     """Its output and status come back; one that is missing or does not end is an OSError."""
     host = RealHost()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from kboot.events import Event, Notice
 from kboot.facts.process import Tree
 from kboot.handoff import WorkerPlan
 from kboot.host.clock import monotonic_s
-from kboot.host.processes import start_beside
+from kboot.host.processes import start_beside, wait_for_end
 from kboot.host.real import RealHost
 from kboot.report.saved import process_mark
 
@@ -83,9 +82,8 @@ def follow(
 
     watch = PinWatch(plans, TITLES, {"OMP_NUM_THREADS": threads}, host, tell, patience.look_s)
     watch.begin(Tree(process[0]))
-    wait = threading.Event()
     while monotonic_s() - began_s < patience.most_s:
-        wait.wait(patience.look_s)
+        wait_for_end(process[0], patience.look_s)
         if _has_ended(process, host):
             watch.end()
             return ()

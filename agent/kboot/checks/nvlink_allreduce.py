@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
-from kboot.checks.rates import TOLERATED, rates_here
+from kboot.checks.rates import ALLREDUCE_GPUS, TOLERATED, rates_here
 from kboot.checks.types import Check, Finding
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
@@ -12,7 +12,7 @@ from kboot.quantities import show_bytes
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
-    """Compare NCCL's all-reduce with the class's rate, which is NVLink's: PCIe parts of a class are not judged."""
+    """Compare NCCL's all-reduce with the class's rate, which is that of eight on NVLink: others are not judged."""
     found = facts.asked.allreduce
     if found is None:
         if unread(facts, "asked.allreduce"):
@@ -29,7 +29,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         )
     rates = rates_here(facts)
     linked = all(any(g.nvlinks or ()) for g in facts.health.gpus) and bool(facts.health.gpus)
-    if rates is None or not linked:
+    if rates is None or not linked or found.gpus != ALLREDUCE_GPUS:
         return Finding("ok", f"{seen}; kboot has no rate to compare it with")
     if found.bus_gb_s >= TOLERATED * rates.allreduce_gb_s:
         return Finding("ok", f"{seen}; a sound node gives {rates.allreduce_gb_s:.0f}")

@@ -10,6 +10,8 @@ from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
 STALLED_PERCENT = 10.0
+_KILLED = "an engine that is killed while it loads starts again from nothing"
+_WAITS = "what loads now takes longer than the disks need for it; nothing is wrong if a boot or a copy just ran"
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -18,13 +20,16 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     stalled = {name: p for name, p in facts.system.stalled_percent.items() if p > STALLED_PERCENT}
     if killed or stalled:
         waits = [f"all tasks waited {p:.0f} % of the last minute for {name}" for name, p in sorted(stalled.items())]
+        disks_alone = not killed and set(stalled) == {"io"}
         kills = [f"{count(len(killed), 'process', 'processes')} killed for memory: {killed[-1].text}"] if killed else []
         return Finding(
             "warn",
             "; ".join([*kills, *waits]),
             wanted=f"no kill, and less than {STALLED_PERCENT:.0f} % stalled",
-            why="an engine that is killed while it loads starts again from nothing",
-            hint="compare fit.ram; look for who takes the memory with `systemd-cgtop -m` and `dmesg | grep -i oom`",
+            why=_WAITS if disks_alone else _KILLED,
+            hint="what reads and writes: `iotop -o`; what the disks give: disk.rate, disk.errors"
+            if disks_alone
+            else "compare fit.ram; look for who takes the memory with `systemd-cgtop -m` and `dmesg | grep -i oom`",
         )
     if facts.health.kernel_events is None:
         return no_log(facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import secrets
+import select
 import selectors
 import signal
 import subprocess
@@ -105,6 +106,23 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
         _wait(process, monotonic_s() + _KILL_GRACE_S)
     status = process.returncode if process.returncode is not None else -signal.SIGKILL
     return Finished(status, stdout, stderr, timed_out)
+
+
+def wait_for_end(pid: int, timeout_s: float) -> None:
+    """Return when a process has ended, waited for by its parent or not; at the latest after timeout_s."""
+    waiting = select.poll()
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except OSError:  # a kernel or a sandbox that has no such thing: whoever waits looks again
+        waiting.poll(timeout_s * 1000)
+        return
+    try:
+        waiting.register(fd, select.POLLIN)
+        waiting.poll(timeout_s * 1000)
+    finally:
+        os.close(fd)
 
 
 class Rope:

@@ -80,14 +80,18 @@ class RealHost:
         return read_kernel_log()
 
     def program(self, argv: Sequence[str], timeout_s: float) -> Printed:
-        """Return what a program prints, killed at the deadline."""
+        """Return what a program prints, killed at the deadline.
+
+        It gets the operator's settings of NCCL and of libraries: an engine would run under them as well.
+        """
         from kboot.host.processes import run
 
         path = f"{os.environ.get('PATH', '')}:{_ADMIN_PATH}"
         found = shutil.which(argv[0], path=path)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "is not installed", argv[0])
-        done = run((found, *argv[1:]), timeout_s, env={"PATH": path, "LC_ALL": "C"})
+        settings = {n: v for n, v in os.environ.items() if n.startswith("NCCL_") or n == "LD_LIBRARY_PATH"}
+        done = run((found, *argv[1:]), timeout_s, env={**settings, "PATH": path, "LC_ALL": "C"})
         if done.timed_out:
             raise TimeoutError(errno.ETIMEDOUT, f"no answer in {timeout_s:g} s", argv[0])
         return Printed(done.status, done.stdout.decode(errors="replace"))
