@@ -163,6 +163,19 @@ def test_an_unknown_profile_names_the_nearest(paths: Paths) -> None:
     assert known == sorted(known)
 
 
+def test_a_folder_of_very_many_profiles_fills_no_screen(paths: Paths) -> None:
+    """The first are named, the rest counted; the nearest is found among all."""
+    (paths.config / "profiles").mkdir(parents=True, exist_ok=True)
+    for number in range(100):
+        (paths.config / f"profiles/node-{number:03}.toml").touch()
+    with pytest.raises(ProfileError) as caught:
+        load_profile("node-0999", paths)
+
+    assert caught.value.where[0].endswith("more")
+    assert 21 > caught.value.where[0].count(",")
+    assert "did you mean node-099?" == caught.value.hint
+
+
 @pytest.mark.parametrize("name", ["..", ".hidden", "a b", "UPPER", "", "x" * 65, "demo\n", "ü"])
 def test_impossible_names_are_refused(name: str, paths: Paths) -> None:
     """A profile's name becomes a path under models/, so it is letters, digits, `.`, `_`, `-` only."""

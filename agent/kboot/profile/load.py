@@ -22,6 +22,8 @@ from kboot.profile.validate import validate
 
 DEFAULT = "default"
 _SUFFIX = ".toml"
+_NAMED = 20
+"""Of the profiles that are known, so many are listed beside a name that none has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,14 @@ def _not_found(asked_for: str, name: str, paths: Paths) -> ProfileError:
         )
     known = [found.name for found in _all_profiles(paths)]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
     return ProfileError(
         "profile-not-found",
         f"there is no profile {without_secrets(asked_for)!r}",
-        where=(f"known: {', '.join(known)}", f"looked in {paths.config / 'profiles'} and the profiles of kboot"),
+        where=(
+            f"known: {', '.join(known[:_NAMED])}{more}",
+            f"looked in {paths.config / 'profiles'} and the profiles of kboot",
+        ),
         hint=f"did you mean {near[0]}?" if near else "`kboot profile list` shows what each is for",
     )
 
