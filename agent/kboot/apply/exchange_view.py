@@ -22,7 +22,8 @@ from kboot.plan.ownership import Pieces
 from kboot.sources.peers import Peer, have_target
 
 _POLL_S = 0.2
-_POLL_FOR_EACH_S = 0.02  # more nodes are asked less often: each answers all the others
+_POLL_FOR_EACH_S = 0.05  # more nodes are asked less often: each answers all the others
+_POLL_MOST_S = 2.0
 _SLOW_S = 5.0  # what would take a node longer than this is helped with
 _KNOWN_S = 2.0
 _FAILURES = 5
@@ -247,7 +248,7 @@ class View:
 
     def _follow(self, seen: Seen, wake: Callable[[], None], limits: Limits, limit: Limit) -> None:
         target = have_target(self._board.repo, self._board.commit)
-        pause_s = _POLL_S + _POLL_FOR_EACH_S * len(self._seen)
+        pause_s = min(_POLL_MOST_S, _POLL_S + _POLL_FOR_EACH_S * len(self._seen))
         while not self._ended.is_set() and not seen.dropped and not seen.left.is_set():
             self._board.limited(limits())
             try:
