@@ -154,6 +154,18 @@ def test_a_holder_that_never_comes_is_not_waited_for_without_end(tmp_path: Path)
         assert {"verified"} == {f.state for f in nodes[0].facts().files}
 
 
+def test_a_node_that_gives_nothing_for_a_moment_is_asked_again(tmp_path: Path) -> None:
+    """It says that it has the file, refuses it twice, as one that is started anew may, and gives it then."""
+    with FakeHub(TWO) as hub, sharing_nodes(tmp_path, hub.url, TWO, 2) as nodes:
+        nodes[1].refusals = 2
+        ends = boot_together(nodes)
+
+        assert [] == errors(ends["n0"])
+        assert 2 == len(nodes[0].said("file-not-found"))
+        assert 1 == len(shared(nodes[0]))
+        assert_served(nodes[0], 2)
+
+
 def test_what_a_killed_fetch_wrote_counts_and_what_is_wrong_does_not(tmp_path: Path) -> None:
     """No record is there: each piece is proven again by the digests, and only what is missing or wrong moves."""
     with FakeHub(TWO) as hub, sharing_nodes(tmp_path, hub.url, TWO, 2) as nodes:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fakes.checkpoints import INDEX, framed, paths_in
@@ -30,6 +30,7 @@ from kboot.events import Event, FileTrouble, Notice
 from kboot.facts.checkpoint import checkpoint_facts
 from kboot.facts.fleet_types import FleetNode
 from kboot.facts.types import MemoryFacts
+from kboot.host.range_server import Part
 from kboot.plan.fetch import plan_bytes
 from kboot.plan.group import Group
 from kboot.plan.types import FetchFile, FetchShare, Phase
@@ -71,16 +72,31 @@ def layout(nodes: int, **changes: object) -> LayoutAsk:
     return LayoutAsk(name="wide", gpu="H200", gpus_per_node=1, **asked)  # type: ignore[arg-type]
 
 
+class HesitantBoard(Board):
+    """Gives nothing when it is asked for the first time, or the first few times."""
+
+    refusals = 0
+
+    def part(self, blob_id: str, start: int, end: int) -> tuple[Part, int] | None:
+        """Return what is asked for, or None while there are refusals left."""
+        if self.refusals and self._entries[blob_id].file.path.endswith(".safetensors"):
+            self.refusals -= 1
+            return None
+        return super().part(blob_id, start, end)
+
+
 class ContraryPublisher(Publisher):
     """Publishes digests of other bytes than those that are here."""
 
     def _offer(self, digests):  # type: ignore[no-untyped-def]
-        super()._offer(type(digests)(digests.blob_id, digests.size_bytes, digests.commit, "x", digests.digests[::-1]))
+        others = replace(digests, digests=digests.digests[::-1])
+        self._store.shares.keep_digests(self._listing.repo, others)
+        super()._offer(others)
 
 
 @dataclass
 class Node:
-    """One node. lies: it gives wrong bytes. contrary: its digests are wrong. patience_s: as in Sharing."""
+    """One node. lies, contrary: it gives wrong bytes, wrong digests. refusals: so often it gives nothing at first."""
 
     name: str
     rank: int
@@ -89,6 +105,7 @@ class Node:
     files: dict[str, bytes]
     lies: bool = False
     contrary: bool = False
+    refusals: int = 0
     patience_s: float = PATIENCE_S
     events: list[Event] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -145,7 +162,9 @@ class Node:
         wait_until(lambda: all(target in self.pages for target in targets))
 
     def _offer(self, in_part: Sequence[str]) -> Board:
-        board = (LyingBoard if self.lies else Board)(self.listing, self.store, in_part)
+        board = (LyingBoard if self.lies else HesitantBoard)(self.listing, self.store, in_part)
+        if isinstance(board, HesitantBoard):
+            board.refusals = self.refusals
         self.server.offer(board)
         return board
 

@@ -32,6 +32,7 @@ _STREAMS = 8
 _LOOK_S = 0.3
 _TELL_S = 0.25
 _TRIES = 3  # of one node for one file, without a piece in between
+_ROUNDS = 5  # of a file, each time that nodes which publish it did not give it
 _RUN_BYTES = 64 << 20  # asked for at once
 
 Whole = Callable[[Sequence[FetchFile]], Sequence[Outcome]]
@@ -65,21 +66,20 @@ def fetch_shares(
     on, where two contradict each other, or where what comes is wrong, the file is fetched whole from the profile's
     sources and proven by its own hash. whole: does that.
     """
-    run = _Run(actions, listing, store, sharing, throttle, emit, stop)
+    run = _Run(tuple({a.file.blob_id: a for a in actions}.values()), listing, store, sharing, throttle, emit, stop)
     with interrupted_by(stop, list(sharing.peers.values())):
         run.run()
     for peer in sharing.peers.values():
         peer.close()
-    left = [action for action in actions if action not in run.done]
+    left = [action for action in actions if action.file.blob_id not in run.done]
     fetched: dict[str, Outcome] = {}
     if left and not stop.is_set():
         reason = "no other node gave this node's part of it, proven"
         sharing.publisher.publish(action.file for action in left)
         outcomes = whole([FetchFile(action.file, 0, reason, alone=True) for action in left])
         fetched = {action.file.path: outcome for action, outcome in zip(left, outcomes, strict=True)}
-    for action in left:
-        run.done[action] = fetched.get(action.file.path) or carry_out("fetch", action, _interrupted)
-    return tuple(run.done[action] for action in actions)
+    found = (run.done.get(action.file.blob_id) or fetched.get(action.file.path) for action in actions)
+    return tuple(o or carry_out("fetch", a, _interrupted) for a, o in zip(actions, found, strict=True))
 
 
 def _interrupted() -> Effect:
@@ -102,11 +102,12 @@ class _Run:
         self._listing, self._store, self._sharing = listing, store, sharing
         self._throttle, self._emit, self._stop = throttle, emit, stop
         self._waiting = list(actions)
-        self.done: dict[FetchShare, Outcome] = {}
+        self.done: dict[str, Outcome] = {}  # by blob id
         self._published: dict[str, Mapping[str, str]] = {name: {} for name in sharing.peers}
         self._signs: dict[str, object] = {}
         self._news_s = dict.fromkeys(sharing.peers, monotonic_s())
         self._told_s: dict[str, float] = {}
+        self._rounds: dict[str, int] = {}
         self._out: set[str] = set()  # nodes that gave wrong bytes
 
     def run(self) -> None:
@@ -123,7 +124,9 @@ class _Run:
                 for future in over:
                     action, outcome = running.pop(future), future.result()
                     if outcome is not None:
-                        self.done[action] = outcome
+                        self.done[action.file.blob_id] = outcome
+                    elif self._is_tried_again(action):
+                        self._waiting.append(action)
                 if not running and self._waiting:
                     self._stop.wait(_LOOK_S)
 
@@ -167,6 +170,16 @@ class _Run:
             return False
         text = f"{holder} publishes no digests of {action.file.path}, and has not got on for {quiet_s:.0f} s"
         self._emit(Notice("share.not_published", f"{text}: the file is fetched whole"))
+        return True
+
+    def _is_tried_again(self, action: FetchShare) -> bool:
+        """Return whether a file that nobody gave is waited for again: a node that starts anew is away for a moment."""
+        blob_id = action.file.blob_id
+        rounds = self._rounds[blob_id] = self._rounds.get(blob_id, 0) + 1
+        if rounds >= _ROUNDS or action.share.holder in self._out:
+            return False
+        for name, published in self._published.items():  # until it says so again
+            self._published[name] = {blob: mark for blob, mark in published.items() if blob != blob_id}
         return True
 
     # -- one file

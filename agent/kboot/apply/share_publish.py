@@ -12,10 +12,10 @@ from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s
 from kboot.sources.peers import pieces_target
-from kboot.store.digests import Digests, document_of, make_digests
+from kboot.store.digests import Digests, make_digests
 from kboot.store.store import Store
 
-_LOOK_S = 0.1
+_LOOK_S = 0.2
 _AGAIN_S = 60.0  # a file whose digests could not be made is tried again
 
 Pages = dict[str, Callable[[], bytes]]
@@ -43,19 +43,25 @@ class Publisher:
         """Publish digests of these files as soon as they are whole here."""
         with self._lock:
             self._left.update({f.blob_id: (f, 0.0) for f in files if f.blob_id not in self._ready})
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="digests", daemon=True)
-            self._thread.start()
+            if self._left and self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="digests", daemon=True)
+                self._thread.start()
 
     def end(self) -> None:
         """Make no more; what was made is still given."""
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def _run(self) -> None:
+        """Work until everything is published: while an engine serves, nothing runs here."""
         while not self._ended.wait(_LOOK_S):
             with self._lock:
+                if not self._left:
+                    self._thread = None
+                    return
                 due = [file for file, from_s in self._left.values() if from_s <= monotonic_s()]
             for file in due:
                 if not self._ended.is_set() and self._store.look(self._listing.repo, file).state == "verified":
@@ -82,8 +88,9 @@ class Publisher:
 
     def _offer(self, digests: Digests) -> None:
         listing = self._listing
-        data = json.dumps(document_of(digests)).encode()
-        self._pages[pieces_target(listing.repo, listing.commit, digests.blob_id)] = lambda: data
+        read = self._store.shares.read_digests  # from the disk each time: together they may be 100 MB
+        target = pieces_target(listing.repo, listing.commit, digests.blob_id)
+        self._pages[target] = lambda: read(listing.repo, digests.blob_id)
         self._board.proven(digests.blob_id)
         with self._lock:
             self._left.pop(digests.blob_id, None)

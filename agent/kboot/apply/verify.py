@@ -19,6 +19,7 @@ from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.files import explain_os_error
 from kboot.host.pagecache import resident_in
+from kboot.pieces import PIECE_BYTES
 from kboot.plan.types import VerifyFile
 from kboot.report.types import Outcome
 from kboot.store import structure
@@ -157,8 +158,12 @@ class _Job:
         """Prove what is here of a file by the range digests that were kept: its own hash is of all of it."""
         if action.mode != "full":
             return Effect("unchanged", after=f"unchanged since; {local.why}")
-        shares, go_on = self.store.shares, lambda: not self.stop.is_set()
-        size_bytes = shares.prove(self.listing, action.file, go_on)
+
+        def go_on() -> bool:
+            self.throttle.pass_by(PIECE_BYTES)
+            return not self.stop.is_set()
+
+        size_bytes = self.store.shares.prove(self.listing, action.file, go_on)
         after = f"every byte that is here hashed, by range digests of {local.told_by}"
         return Effect(size_bytes=size_bytes, after=after, source="this disk")
 

@@ -90,10 +90,17 @@ class Shares:
     def digests(self, repo: str, file: RemoteFile, commit: str) -> Digests | None:
         """Return the digests that are kept of a file; None where none are, or of another commit."""
         try:
-            document = parse_json(read_small(self._digests_path(repo, file.blob_id), _LIMIT_BYTES))
+            document = parse_json(self.read_digests(repo, file.blob_id))
             return read_document(document, file, commit) if isinstance(document, dict) else None
-        except (OSError, ValueError):
+        except ValueError:
             return None
+
+    def read_digests(self, repo: str, blob_id: str) -> bytes:
+        """Return the document of the digests of a file; an empty one where it cannot be read."""
+        try:
+            return read_small(self._digests_path(repo, blob_id), _LIMIT_BYTES)
+        except OSError:
+            return b"{}"
 
     def keep_digests(self, repo: str, digests: Digests) -> None:
         """Write digests down, durable on return."""
