@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import os
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if _WATCH.seen:  # also where the code under test swallowed the exception
         pytest.fail(_WATCH.seen, pytrace=False)
     return result
+
+
+@pytest.fixture
+def memory_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is /dev/shm: what a killed process wrote the kernel keeps, without any disk."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="kboot-test-", dir="/dev/shm") as folder:
+        yield Path(folder)

@@ -93,11 +93,11 @@ def killed_before(step: int, cache: Path) -> bool:
 
 
 @pytest.mark.parametrize("stride", [40, pytest.param(5, marks=pytest.mark.slow)])
-def test_killed_at_any_step_a_key_is_whole_or_gone(tmp_path: Path, stride: int) -> None:
+def test_killed_at_any_step_a_key_is_whole_or_gone(memory_path: Path, stride: int) -> None:
     """Half a cache never has a key's name; the next clean-up takes away what was left."""
     files = {path: data for path, data in cache_files().items() if len(data) < 10_000}
     for step in range(1, 3000, stride):
-        cache = tmp_path / str(step)
+        cache = memory_path / str(step)
         folder = make_cache(cache, "old", files)
         whole = content(folder)
         killed = killed_before(step, cache)

@@ -199,11 +199,11 @@ def whole(cache: Path) -> bool:
 
 
 @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_at_any_step_the_key_has_the_old_cache_or_the_new_one(tmp_path: Path, stride: int) -> None:
+def test_killed_at_any_step_the_key_has_the_old_cache_or_the_new_one(memory_path: Path, stride: int) -> None:
     """Never a part of one; the next import finishes, and sweeps what was left."""
     data = archive(SMALL)
     for step in range(1, 2000, stride):
-        cache = tmp_path / str(step)
+        cache = memory_path / str(step)
         make_cache(cache, files={"old": b"1"})
         killed = killed_before(step, lambda cache=cache: take(data, cache, replace=True))
         done = whole(cache)
@@ -219,12 +219,12 @@ def test_killed_at_any_step_the_key_has_the_old_cache_or_the_new_one(tmp_path: P
 
 
 @pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
-def test_an_export_killed_at_any_step_leaves_the_old_archive_or_the_new_one(tmp_path: Path, stride: int) -> None:
+def test_an_export_killed_at_any_step_leaves_the_old_archive_or_the_new_one(memory_path: Path, stride: int) -> None:
     """The name never means a part of an archive."""
-    folder = make_cache(tmp_path / "cache", files=SMALL)
-    target = tmp_path / "out/a"
+    folder = make_cache(memory_path / "cache", files=SMALL)
+    target = memory_path / "out/a"
     target.parent.mkdir()
-    new = tmp_path / "new"
+    new = memory_path / "new"
     export_cache(folder, new, 1)
     for step in range(1, 2000, stride):
         target.write_bytes(b"old")

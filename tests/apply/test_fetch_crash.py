@@ -199,11 +199,11 @@ def kill_at_steps(folder: Path, origin: str, stride: int, prepare: Callable[[Pat
 
 @pytest.mark.parametrize("stride", [23, pytest.param(6, marks=pytest.mark.slow)])
 def test_killed_before_any_step_of_a_fetch_no_byte_is_lost_and_none_is_wrong(
-    tmp_path: Path, origin: str, stride: int
+    memory_path: Path, origin: str, stride: int
 ) -> None:
     """What would be trusted is right; the next run asks for exactly the rest, and ends with every file proven."""
     killed = 0
-    for folder in kill_at_steps(tmp_path, origin, stride, lambda folder: None):
+    for folder in kill_at_steps(memory_path, origin, stride, lambda folder: None):
         check_next_run_finishes(folder, origin)
         killed += 1
 
@@ -226,7 +226,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory, origin: str) -> Path:
 
 @pytest.mark.parametrize("stride", [23, pytest.param(3, marks=pytest.mark.slow)])
 def test_killed_before_any_step_of_a_repair_the_damaged_file_or_the_whole_one_is_there(
-    tmp_path: Path, origin: str, damaged: Path, stride: int
+    memory_path: Path, origin: str, damaged: Path, stride: int
 ) -> None:
     """Never neither, never another: and the next run ends with every file proven."""
     wrong = Store(paths_in(damaged)).blob_path(REPO, LARGE.blob_id).read_bytes()
@@ -240,7 +240,7 @@ def test_killed_before_any_step_of_a_repair_the_damaged_file_or_the_whole_one_is
         store.ledger.close()
 
     killed = 0
-    for folder in kill_at_steps(tmp_path, origin, stride, prepare):
+    for folder in kill_at_steps(memory_path, origin, stride, prepare):
         store = Store(paths_in(folder))
         assert store.blob_path(REPO, LARGE.blob_id).read_bytes() in (wrong, FILES[LARGE.path])
         assert all(o.error is None for o in fetch(folder, Local(origin)))
@@ -252,15 +252,15 @@ def test_killed_before_any_step_of_a_repair_the_damaged_file_or_the_whole_one_is
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_killed_at_random_moments_again_and_again_every_run_goes_on_where_the_last_was(
-    tmp_path: Path, origin: str
+    memory_path: Path, origin: str
 ) -> None:
     """500 kills: after each, all that was trusted before still is, and it is right; then one run finishes."""
     dice, kills, number = random.Random(11), 0, 0
     while kills < KILLS:
         number += 1
-        folder = tmp_path / str(number)
+        folder = memory_path / str(number)
         before, dies = kept(folder), True
         while dies and kills < KILLS:
             pid = start(lambda folder=folder: fetch(folder, Local(origin)))

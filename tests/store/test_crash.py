@@ -109,12 +109,13 @@ def check_next_run_finishes(folder: Path) -> None:
     assert store.is_published(LISTING, model_path(store))
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_before_any_step_nothing_is_lost_and_nothing_wrong_is_trusted(tmp_path: Path, stride: int) -> None:
+def test_killed_before_any_step_nothing_is_lost_and_nothing_wrong_is_trusted(memory_path: Path, stride: int) -> None:
     """At each step: the serving path leads to a whole checkpoint, no proven byte is gone, the next run finishes."""
     killed = 0
     for step in range(1, 400, stride):
-        folder = tmp_path / str(step)
+        folder = memory_path / str(step)
         prepare(folder)
         status = in_child(lambda folder=folder: admit_and_publish(folder), die_before_step(step))
         check_nothing_wrong_is_trusted(folder)
@@ -129,11 +130,12 @@ def test_killed_before_any_step_nothing_is_lost_and_nothing_wrong_is_trusted(tmp
 
 
 @pytest.mark.slow
-def test_killed_at_any_time_the_same_holds(tmp_path: Path) -> None:
+@pytest.mark.timeout(300)
+def test_killed_at_any_time_the_same_holds(memory_path: Path) -> None:
     """Kills at random instants, so also inside SQLite and the kernel."""
     dice = random.Random(7)
     for round_ in range(60):
-        folder = tmp_path / str(round_)
+        folder = memory_path / str(round_)
         prepare(folder)
         if not (pid := os.fork()):
             try:
