@@ -5,7 +5,7 @@
     KBOOT_STATE_DIR=STATE python tools/lazy_volume.py --profile demo
 
 The first read of each block of the device waits for --delay-ms, every later one does not: nbdkit's filters `delay`
-below `cache`, a file of it by nbdfuse, a loop device over that, and ext4 with a copy of the state on it. The checkpoint
+below `cow`, a file of it by nbdfuse, a loop device over that, and ext4 with a copy of the state on it. The checkpoint
 there is hashed once by one thread, and once as kboot chooses, each time on a device of which nothing was read yet.
 """
 
@@ -45,7 +45,7 @@ def lazy_volume(image: Path, folder: Path, delay_ms: int) -> Iterator[Path]:
     socket, fuse, mount = folder / "socket", folder / "fuse/disk", folder / "mount"
     for each in (fuse.parent, mount):
         each.mkdir(parents=True)
-    filters = ["--filter=cache", "--filter=delay", "file", str(image), f"rdelay={delay_ms}ms", "cache-on-read=true"]
+    filters = ["--filter=cow", "--filter=delay", "file", str(image), f"rdelay={delay_ms}ms", "cow-on-read=true"]
     with ExitStack() as stack:
         server = subprocess.Popen(["nbdkit", "-f", "-t", "64", "-U", socket, *filters])
         stack.callback(server.wait)
@@ -79,6 +79,7 @@ def main() -> None:
         subprocess.run(
             ["mke2fs", "-q", "-t", "ext4", "-d", state, image, f"{size_bytes * 5 // 4 // 1024 + 65536}K"], check=True
         )
+        # nbdkit's filter `cache` would do the same one request after the other.
         for title, words in (("one-thread", ["--set", "verify.threads=1"]), ("as-chosen", [])):
             # nbdkit writes into the image when kboot notes what it proved: each way has a copy.
             copy = Path(name) / "copy.ext4"
