@@ -22,7 +22,7 @@ record = Path("/run/kboot/handoff.json")
 
 def prepare(emit, stop):
     emit(PhaseStarted("fetch", 1, 100))
-    for count in range(60):
+    for count in range(120):
         emit(FileProgress("fetch", "a", 0 if sys.argv[1] == "stuck" else count, 100))
         if stop.wait(0.1):
             break
@@ -36,10 +36,10 @@ sys.exit(Daemon("p", prepare, record, inbox, own_notifier(), lambda event: None,
 
 
 def scripted(new_box: NewBox, word: str) -> Box:
-    """Return a running box whose kboot.service needs 6 s, with a start timeout of 3 s and a watchdog of 2 s."""
+    """Return a running box whose kboot.service needs 12 s, with a start timeout of 8 s and a watchdog of 4 s."""
     box = node(new_box)
     box.write("/opt/slow.py", SCRIPT)
-    short = f"ExecStart=\nExecStart=/opt/kboot/env/bin/python /opt/slow.py {word}\nTimeoutStartSec=3s\nWatchdogSec=2s\n"
+    short = f"ExecStart=\nExecStart=/opt/kboot/env/bin/python /opt/slow.py {word}\nTimeoutStartSec=8s\nWatchdogSec=4s\n"
     box.write("/etc/systemd/system/kboot.service.d/slow.conf", f"[Service]\n{short}Restart=no\n")
     box.write("/etc/systemd/system/kboot-engine.service.d/none.conf", "[Unit]\nConditionPathExists=/nonexistent\n")
     box.boot()
@@ -47,7 +47,7 @@ def scripted(new_box: NewBox, word: str) -> Box:
 
 
 def test_slow_is_not_stuck(new_box: NewBox) -> None:
-    """Six seconds of slow progress pass a start timeout of three and a watchdog of two."""
+    """Twelve seconds of slow progress pass a start timeout of eight and a watchdog of four."""
     box = scripted(new_box, "slow")
     box.wait_until("kboot.service", ActiveState="active")
 
