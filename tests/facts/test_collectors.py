@@ -197,6 +197,24 @@ def test_an_interpreter_that_was_named_is_the_only_one_asked(tmp_path: Path) -> 
     assert (None, "/opt/other/bin/python", ()) == (facts.version, facts.interpreter, gaps)
 
 
+def test_packages_in_folders_that_a_pth_file_adds_are_the_environments(tmp_path: Path) -> None:
+    """An environment that joins an engine of its own with the image's torch; Python takes the first of two."""
+    lines = "# layers\nimport hook\n/srv/site\n\n../../../../torch/site\n"
+    files = {
+        "/opt/join/bin/vllm": "#!/opt/join/bin/python3\n",
+        "/opt/join/lib/python3.12/site-packages/all.pth": lines,
+        "/srv/site/vllm-0.26.0.dist-info/METADATA": "Version: 0.26.0\n",
+        "/srv/site/triton-3.6.0.dist-info/METADATA": "Version: 3.6.0\n",
+        "/opt/torch/site/torch-2.11.0.dist-info/RECORD": "torch/a.py,sha256=x,1\n",
+        "/opt/torch/site/triton-3.5.0.dist-info/METADATA": "Version: 3.5.0\n",
+    }
+    facts, gaps = collect_engine(tree(tmp_path, files), None, None)
+
+    assert ("vllm", "0.26.0", "/opt/join/bin/python3", ()) == (facts.name, facts.version, facts.interpreter, gaps)
+    assert {"vllm": "0.26.0", "torch": "2.11.0", "triton": "3.6.0"} == facts.packages
+    assert ["torch"] == list(facts.builds)
+
+
 def test_engines_that_are_not_packages(tmp_path: Path) -> None:
     """The demo engine is kboot's own; a command line has no version; nothing installed is no error."""
     host = tree(tmp_path, {})

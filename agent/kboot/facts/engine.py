@@ -43,6 +43,7 @@ _TOLD = (
 )
 _SHEBANG_BYTES = 1024
 _METADATA_BYTES = 64 * 1024
+_NO_PATH = ("#", "import ", "import\t")  # lines of a .pth file that name no folder
 
 
 def collect_engine(host: Host, name: str | None, interpreter: str | None) -> tuple[EngineFacts, tuple[Gap, ...]]:
@@ -66,16 +67,30 @@ def collect_engine(host: Host, name: str | None, interpreter: str | None) -> tup
 
 
 def _find(reader: Reader, name: str, interpreter: str | None) -> EngineFacts | None:
-    folders = _command_folders(reader)
-    pythons = (interpreter,) if interpreter else _pythons(reader, name, folders)
+    commands = _command_folders(reader)
+    pythons = (interpreter,) if interpreter else _pythons(reader, name, commands)
     for python in dict.fromkeys(pythons):
         for site in _site_folders(reader, python):
-            packages = _packages(reader, site)
-            if name in packages:
-                version = _version(reader, site, name, packages[name])
-                told = {p: v for p, v in packages.items() if p.startswith(_TOLD)}
-                return EngineFacts(name, version, python, {**told, name: version}, builds(reader, site))
+            folders = (site, *_added_folders(reader, site))
+            packages = {folder: _packages(reader, folder) for folder in folders}
+            home = next((folder for folder in folders if name in packages[folder]), None)
+            if home is not None:
+                version = _version(reader, home, name, packages[home][name])
+                told = {p: v for f in reversed(folders) for p, v in packages[f].items() if p.startswith(_TOLD)}
+                built = {p: digest for f in reversed(folders) for p, digest in builds(reader, f).items()}
+                return EngineFacts(name, version, python, {**told, name: version}, dict(sorted(built.items())))
     return None
+
+
+def _added_folders(reader: Reader, site: str) -> tuple[str, ...]:
+    """Return the folders that an environment's .pth files add to its own: images join layers in this way."""
+    found = []
+    for name in sorted(reader.names(site)):
+        if name.endswith(".pth"):
+            lines = (reader.optional(f"{site}/{name}", _METADATA_BYTES) or "").splitlines()
+            paths = [line.strip() for line in lines if line.strip() and not line.startswith(_NO_PATH)]
+            found += [posixpath.normpath(posixpath.join(site, path)) for path in paths]
+    return tuple(dict.fromkeys(found))
 
 
 def _command_folders(reader: Reader) -> tuple[str, ...]:
