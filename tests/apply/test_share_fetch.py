@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from fakes.fleet import bytes_asked
 from fakes.hub import FakeHub
-from fakes.sharing import EXPERTS, MIB, Node, actions_of, boot_together, moe, sharing_nodes
+from fakes.sharing import DEADLINE_S, EXPERTS, MIB, Node, actions_of, boot_together, moe, sharing_nodes, wait_until
 from kboot.apply.publish import publish
 from kboot.apply.run import Ran
 from kboot.apply.share_need import require_parts
@@ -164,6 +165,21 @@ def test_a_node_that_gives_nothing_for_a_moment_is_asked_again(tmp_path: Path) -
         assert 2 == len(nodes[0].said("file-not-found"))
         assert 1 == len(shared(nodes[0]))
         assert_served(nodes[0], 2)
+
+
+def test_a_node_that_waits_can_be_stopped(tmp_path: Path) -> None:
+    """What it has stays; the parts that it waits for are interrupted, and nothing is fetched whole for them."""
+    with FakeHub(TWO) as hub, sharing_nodes(tmp_path, hub.url, TWO, 2) as nodes:
+        node = nodes[0]
+        ends: list[Ran] = []
+        thread = threading.Thread(target=lambda: ends.append(node.boot([nodes[1]])), daemon=True)
+        thread.start()
+        wait_until(lambda: len(TWO) - 1 == sum(f.state == "verified" for f in node.facts().files))
+        node.stop.set()
+        thread.join(DEADLINE_S)
+
+        assert ["interrupted"] == errors(ends[0])
+        assert len(TWO) - 1 == sum(f.state == "verified" for f in node.facts().files)
 
 
 def test_what_a_killed_fetch_wrote_counts_and_what_is_wrong_does_not(tmp_path: Path) -> None:

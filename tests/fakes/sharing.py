@@ -42,7 +42,7 @@ from kboot.store.store import Store
 MIB = 1 << 20
 EXPERTS = 8
 DEADLINE_S = 150.0
-HASTE = Patience(late_s=0.5, never_s=2.0)
+HASTE = Patience(late_s=0.5, preparing_s=0.5, never_s=2.0)
 PATIENCE_S = 120.0  # long: no test waits for it
 MEMORY = MemoryFacts(64 << 30, 64 << 30, None, 0, 0, None, None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ from kboot.checkpoint import RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.pieces import PIECE_BYTES
 from kboot.store.digests import Digests, document_of, make_digests, read_document
+from kboot.store.shares import forget_records
 from kboot.store.store import Store
 
 PATH = "model.safetensors"
@@ -156,6 +158,23 @@ def test_what_the_disk_lost_is_forgotten_and_named(store: Store, digests: Digest
     with pytest.raises(VerificationFailed, match=f"bytes 0 to {PIECE_BYTES} on this disk"):
         store.shares.prove(LISTING, FILE, always)
     assert PIECE_BYTES == store.look(REPO, FILE).have_bytes
+
+
+def test_a_copy_of_a_disk_has_proven_nothing(store: Store, digests: Digests) -> None:
+    """A record of another machine is none, and an image's first boot removes all; the digests prove the bytes again."""
+    assert 0 == forget_records(store.paths.shares)
+    fill(store, digests, 0, 1)
+    path = store.shares.folder(REPO) / "records" / f"{FILE.blob_id}.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "machine": "0" * 16}))
+    assert "absent" == store.look(REPO, FILE).state
+    path.write_text(json.dumps(record))
+    assert "shared" == store.look(REPO, FILE).state
+
+    assert 1 == forget_records(store.paths.shares)
+    assert "absent" == store.look(REPO, FILE).state
+    with store.shares.open(REPO, FILE, digests) as filling:
+        assert 0b11 == filling.prove(0b111111, always)
 
 
 def test_a_whole_file_comes_first(store: Store, digests: Digests) -> None:

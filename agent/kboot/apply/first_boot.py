@@ -16,6 +16,7 @@ from kboot.plan.cache import differing
 from kboot.store.baked import Baked, read_baked
 from kboot.store.layout import is_commit
 from kboot.store.ledger import forget_files, stored_rows
+from kboot.store.shares import forget_records
 
 if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts, LocalFile
@@ -74,6 +75,7 @@ def adopt(paths: Paths, host: Host, emit: Emit) -> None:
     try:
         if rows := stored_rows(paths.ledger):
             forget_files(paths.ledger, wipe=False)
+        rows += forget_records(paths.shares)
         mark_as_known(image, paths, host)
     except KbootError as exc:
         emit(Notice("image.not_adopted", f"{exc.code}: {exc.message}"))

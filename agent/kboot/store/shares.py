@@ -8,6 +8,7 @@ byte is written; a file that no record is right about is proven again from them,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import posixpath
 from collections.abc import Callable, Mapping
@@ -19,7 +20,17 @@ from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.host.blocks import BlockFile
 from kboot.host.clock import unix_s
-from kboot.host.files import atomic_write, exists, identity, make_dirs, read_small, remove, replace_link
+from kboot.host.files import (
+    atomic_write,
+    exists,
+    file_names,
+    identity,
+    make_dirs,
+    read_small,
+    remove,
+    remove_tree,
+    replace_link,
+)
 from kboot.host.pagecache import new_buffer
 from kboot.jsontext import parse_json
 from kboot.pieces import PIECE_BYTES, Pieces, bytes_of, piece_range, pieces_in, runs_of
@@ -31,6 +42,7 @@ from kboot.store.ledger import Mark, MarkReader
 _SCHEMA = 1
 _LIMIT_BYTES = 128 << 20
 _LIMIT_RECORD_BYTES = 4 << 20
+_MACHINE_ID = Path("/etc/machine-id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,7 @@ class Shares:
             "piece_bytes": PIECE_BYTES,
             "pieces": f"{pieces:x}",
             "mark": asdict(mark),
+            "machine": _machine(),
             "told_by": told_by,
             "unix_s": unix_s(),
         }
@@ -195,6 +208,15 @@ class Shares:
                 hint="they are fetched again; look for disk errors: `dmesg | tail`",
             )
         return bytes_of(right, file.size_bytes)
+
+
+def forget_records(root: Path) -> int:
+    """Make nothing count as proven of any file that is here in part; return of how many files something did."""
+    folders = [root / name / "records" for name in file_names(root)]
+    found = sum(len(file_names(folder)) for folder in folders)
+    for folder in folders:
+        remove_tree(folder)
+    return found
 
 
 class Filling:
@@ -253,12 +275,22 @@ class Filling:
         self._shares.write_record(self._repo, self.file, self.pieces, self._digests.node)
 
 
+def _machine() -> str:
+    """Return what tells this machine from one that was made from its disk, without giving its id away."""
+    try:
+        told = read_small(_MACHINE_ID, 1 << 10)
+    except OSError:  # a container without one: its disk is no image of a machine
+        told = b""
+    return hashlib.sha256(b"kboot shares\0" + told.strip()).hexdigest()[:16]
+
+
 def _read_record(document: Any, file: RemoteFile) -> Record:
     wanted: Mapping[str, Any] = {
         "schema": _SCHEMA,
         "blob_id": file.blob_id,
         "size_bytes": file.size_bytes,
         "piece_bytes": PIECE_BYTES,
+        "machine": _machine(),
     }
     if any(document[name] != value for name, value in wanted.items()):
         raise ValueError("a record of something else")
