@@ -218,7 +218,7 @@ def test_reading_a_record_imports_nothing_heavy() -> None:
     """The way to every engine start does without databases, HTTP, TLS, pydantic, psutil or terminals."""
     code = "import sys, kboot.apply.handoff, kboot.host.myself; print(*sorted(sys.modules))"
     loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split())
-    heavy = {"sqlite3", "http.client", "ssl", "asyncio", "pydantic", "psutil", "rich", "click", "pynvml"}
+    heavy = {"sqlite3", "http.client", "ssl", "asyncio", "pydantic", "psutil", "rich", "structlog", "click", "pynvml"}
 
     assert set() == loaded & heavy
     assert {"kboot.handoff", "kboot.host.files"} == {m for m in loaded if m in ("kboot.handoff", "kboot.host.files")}

@@ -22,7 +22,7 @@ SUB = {
     "license": ["accept", "show"],
     "profile": ["check", "list", "show"],
 }
-HEAVY = ("rich", "asyncio", "pydantic", "huggingface_hub", "psutil", "pynvml", "sqlite3", "subprocess")
+HEAVY = ("rich", "structlog", "asyncio", "pydantic", "huggingface_hub", "psutil", "pynvml", "sqlite3", "subprocess")
 
 
 def leaves() -> list[tuple[str, click.Command]]:

@@ -8,10 +8,11 @@ import pytest
 
 from cli.cli_run import Kboot
 
-LIBRARIES = frozenset(
-    {"asyncio", "huggingface_hub", "multiprocessing", "psutil", "pydantic", "pynvml", "rich", "zstandard"}
-)
+LIBRARIES = frozenset({"huggingface_hub", "multiprocessing", "psutil", "pydantic", "pynvml", "rich", "zstandard"})
 """What only the commands load that work with it, when they do."""
+
+LOGGING = frozenset({"asyncio", "structlog"})
+"""What the first line of a log loads."""
 
 DECIDING = frozenset(
     {"kboot.checks.every", "kboot.engines", "kboot.facts.collect", "kboot.facts.types", "kboot.plan.make"}
@@ -23,14 +24,15 @@ PROFILES = frozenset({"kboot.profile.types", "pydantic_core"})
 STORE = frozenset({"kboot.store.ledger", "sqlite3"})
 
 LEFT_ALONE = {
-    "status": LIBRARIES | DECIDING | SERVING | WORKING | STORE | {"kboot.sources", "pydantic_core"},
-    "live": LIBRARIES | DECIDING | WORKING | STORE | {"kboot.daemon", "kboot.proof", "pydantic_core"},
-    "exec": LIBRARIES | DECIDING | SERVING | WORKING | STORE | PROFILES | NETWORK,
-    "exec -- true": LIBRARIES - {"pynvml"} | SERVING | WORKING | STORE | {"kboot.checks.every", "kboot.sources"},
-    "doctor --check cpu.governor": LIBRARIES - {"pynvml"} | SERVING | WORKING,
-    "plan --profile demo --offline": LIBRARIES - {"pynvml"} | SERVING | WORKING | {"kboot.checks.every"},
+    "status": LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | STORE | {"kboot.sources", "pydantic_core"},
+    "live": LIBRARIES | LOGGING | DECIDING | WORKING | STORE | {"kboot.daemon", "kboot.proof", "pydantic_core"},
+    "exec": LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | STORE | PROFILES | NETWORK,
+    "exec -- true":
+        LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | STORE | {"kboot.checks.every", "kboot.sources"},
+    "doctor --check cpu.governor": LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING,
+    "plan --profile demo --offline": LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | {"kboot.checks.every"},
     "fetch --profile demo --offline": LIBRARIES | DECIDING | SERVING | WORKING,
-    "verify --profile demo --mode ledger": LIBRARIES | DECIDING | SERVING | WORKING,
+    "verify --profile demo --mode ledger": LIBRARIES | LOGGING | DECIDING | SERVING | WORKING,
     "boot --profile demo --offline": LIBRARIES - {"pynvml"} | SERVING | WORKING | {"kboot.checks.every"},
 }  # fmt: skip
 """By command line. A node that has nothing: what a command would load to do its work it has then not loaded yet, but

@@ -158,7 +158,7 @@ def test_a_person_reads_an_event_and_its_fields_in_the_order_of_their_names() ->
     log.warning("file.retried", path="a", message="no byte\nfor 30 s", bytes=12, eta_s=None)
 
     assert (
-        "warning file.retried         bytes=12 eta_s=None message='no byte\\nfor 30 s' path=a profile=demo\n"
+        "[warning  ] file.retried         bytes=12 eta_s=None message='no byte\\nfor 30 s' path=a profile=demo\n"
         == (stream.getvalue().partition(" ")[2])
     )
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Literal, TextIO
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TextIO
 
-import click
-
-from kboot.host.terminal import StreamKind, stream_kind, wants_colour
+from kboot.host.terminal import stream_kind, wants_colour
 from kboot.profile.secrets import HIDDEN, without_secrets
 
-Level = Literal["debug", "info", "warning", "error"]
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger, Processor
 
 _TOKEN = re.compile(r"hf_(?!transfer\b)[A-Za-z0-9]{8,}")  # the library hf_transfer is no token
-_PLAIN = re.compile(r"[^\s\"'=]+")
-_PRIORITY: Mapping[Level, int] = {"debug": 7, "info": 6, "warning": 4, "error": 3}
-_COLOUR: Mapping[Level, str] = {"debug": "cyan", "info": "green", "warning": "yellow", "error": "red"}
-_EVENT_WIDTH = 20
-_LEVEL_WIDTH = max(len(level) for level in _PRIORITY)
+_PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 
 
 def masked(text: str) -> str:
@@ -31,59 +24,40 @@ def masked(text: str) -> str:
     return _TOKEN.sub(HIDDEN, without_secrets(text))
 
 
-@dataclass(frozen=True, slots=True)
 class Log:
-    """Writes a line for each event, from any thread; context stands in every line.
+    """Logs through structlog, which is loaded for the first line: many runs have nothing to say. From any thread.
 
     Raises, when a line is written: OSError, ValueError: the stream is gone.
     """
 
-    stream: TextIO
-    kind: StreamKind
-    coloured: bool
-    context: Mapping[str, object]
-    verbose: bool
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, make: Callable[[], FilteringBoundLogger], *, verbose: bool) -> None:
+        self._make = make
+        self._verbose = verbose
+        self._made: FilteringBoundLogger | None = None
+        self._lock = threading.Lock()
 
     def debug(self, event: str, **fields: object) -> None:
         """Log what is of use only while debugging."""
-        if self.verbose:
-            self._write("debug", event, fields)
+        if self._verbose:
+            self._logger().debug(event, **fields)
 
     def info(self, event: str, **fields: object) -> None:
         """Log what a person on call would want."""
-        self._write("info", event, fields)
+        self._logger().info(event, **fields)
 
     def warning(self, event: str, **fields: object) -> None:
         """Log what went wrong and was helped."""
-        self._write("warning", event, fields)
+        self._logger().warning(event, **fields)
 
     def error(self, event: str, **fields: object) -> None:
         """Log what went wrong."""
-        self._write("error", event, fields)
+        self._logger().error(event, **fields)
 
-    def _write(self, level: Level, event: str, fields: Mapping[str, object]) -> None:
-        said = {**self.context, **fields}
-        shown = {key: masked(value) if isinstance(value, str) else value for key, value in said.items()}
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        if self.kind == "terminal":
-            line = self._text(now, level, masked(event), shown)
-        else:
-            named = {**shown, "event": masked(event), "level": level, "timestamp": now}
-            line = json.dumps(named, ensure_ascii=False, default=repr)
-        if self.kind == "journal":
-            line = f"<{_PRIORITY[level]}>{line}"  # in the form the journal takes off again (sd-daemon(3))
-        with self.lock:
-            self.stream.write(f"{line}\n")
-            self.stream.flush()
-
-    def _text(self, now: str, level: Level, event: str, fields: Mapping[str, object]) -> str:
-        values = [f"{self._paint(key, fg='cyan')}={_shown(value)}" for key, value in sorted(fields.items())]
-        named = f"{self._paint(level, fg=_COLOUR[level])}{' ' * (_LEVEL_WIDTH - len(level))}"
-        return " ".join([self._paint(now, dim=True), named, self._paint(event.ljust(_EVENT_WIDTH), bold=True), *values])
-
-    def _paint(self, text: str, *, fg: str | None = None, bold: bool | None = None, dim: bool | None = None) -> str:
-        return click.style(text, fg=fg, bold=bold, dim=dim) if self.coloured else text
+    def _logger(self) -> FilteringBoundLogger:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
 
 
 def make_logger(
@@ -91,11 +65,57 @@ def make_logger(
 ) -> Log:
     """Return a logger with its context bound once; verbose: debug lines as well."""
     target = stream or sys.stderr
-    return Log(target, stream_kind(target, env), wants_colour(target, env), dict(context), verbose)
+    return Log(lambda: _made(context, target, env, verbose=verbose), verbose=verbose)
 
 
-def _shown(value: object) -> str:
-    """Return a value as a person reads it; text that could be taken for more than one word is quoted."""
-    if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) else repr(value)
-    return str(value)
+def _made(
+    context: Mapping[str, object], target: TextIO, env: Mapping[str, str], *, verbose: bool
+) -> FilteringBoundLogger:
+    kind = stream_kind(target, env)
+    with nullcontext() if kind == "terminal" else _without_rich():
+        import structlog
+
+    chain: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        _mask,
+    ]
+    if kind == "terminal":
+        chain.append(structlog.dev.ConsoleRenderer(colors=wants_colour(target, env), pad_event_to=20))
+    else:
+        chain.append(structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False))
+    if kind == "journal":
+        chain.append(_prefix)
+    logger: FilteringBoundLogger = structlog.wrap_logger(
+        structlog.WriteLogger(target),
+        processors=chain,
+        wrapper_class=structlog.make_filtering_bound_logger("debug" if verbose else "info"),
+        context_class=dict,
+    )
+    return logger.bind(**context)
+
+
+@contextmanager
+def _without_rich() -> Iterator[None]:
+    """Import structlog without rich, which it takes in where it is installed: 3.5 MiB for as long as a daemon lives."""
+    if "rich" in sys.modules:
+        yield
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment] # the import system's word for: not to be had
+    try:
+        yield
+    finally:
+        del sys.modules["rich"]
+
+
+def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = masked(value)
+    return event
+
+
+def _prefix(_logger: object, method: str, line: Any) -> str:
+    """Put the priority in front, in the form the journal takes off again (sd-daemon(3))."""
+    return f"<{_PRIORITY.get(method, 6)}>{line}"
