@@ -8,8 +8,13 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from guards.no_io import Watch
+
+# How long an example takes says how busy the machine is, and nothing of the code.
+settings.register_profile("kboot", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kboot")
 
 TESTS = Path(__file__).parent
 WATCHED = ("plan", "checks", "engines")
