@@ -55,17 +55,19 @@ def layer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "installed"
     with open(f"{folder}.lock", "wb") as lock:
-        shared = False
-        while not shared:
+        # Whoever uses the layer shares the lock for as long as its session lasts, so nobody who finds it there may ask
+        # for the lock alone. Between two locks another may come: look again.
+        while True:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if os.path.ismount(folder):
+                break
+            fcntl.flock(lock, fcntl.LOCK_UN)
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not os.path.ismount(folder):
                 try:
                     install(folder, tmp_path_factory.mktemp("checkout"))
                 except subprocess.CalledProcessError as exc:
                     pytest.skip(f"cannot mount here: {exc.stderr.decode().strip()}")
-            # The kernel lets go of one lock before it gives the other: the last user may come in between.
-            fcntl.flock(lock, fcntl.LOCK_SH)
-            shared = os.path.ismount(folder)
         yield folder / "upper"
         with suppress(BlockingIOError):  # others use it
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
