@@ -356,7 +356,7 @@ def run_daemon(
     config, ask = config or NodeConfig(), options or BootOptions()
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
         inbox, peering, proof = Inbox(paths.socket), Peering(paths), Proof(host, paths, emit)
-        examiner = Examiner(doctor, paths, emit)
+        examiner = Examiner(doctor, host, paths, emit)
 
         def prepare(tell: Emit, stop: threading.Event) -> BootReport:
             done = proof.after(load(), lambda p: boot(p, host, paths, ask, tell, stop, peering=peering))
@@ -382,7 +382,7 @@ def run_daemon(
             helpers = (
                 *(proof, examiner, Tender(host, paths, emit)),
                 WarmKeeper(daemon.stands_by, lambda: warm_all(load()), emit),
-                Monitor(source, paths, emit, config.metrics_port, config.metrics_file),
+                Monitor(source, host, paths, emit, config.metrics_port, config.metrics_file),
                 NoticeWatch(config.reclaim, emit, daemon.leave),
             )
             with ExitStack() as running:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+from kboot.apply.answering import engine_answers
 from kboot.apply.first_boot import image_of, pinned
-from kboot.apply.handoff import read_handoff
 from kboot.apply.pace import Pace
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
 from kboot.host.files import remove
-from kboot.host.http import ask
 from kboot.host.paths import Paths
 from kboot.host.priority import be_idle
 from kboot.host.types import Host
@@ -44,7 +44,7 @@ class Proof:
 
     def __init__(self, host: Host, paths: Paths, emit: Emit, answers: Callable[[], bool] | None = None) -> None:
         self._host, self._paths, self._emit = host, paths, emit
-        self._answers = answers or self._engine_answers
+        self._answers = answers or partial(engine_answers, host, paths, _ASK_S)
         self._stop, self._offered = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._profile: Profile | None = None
@@ -117,13 +117,6 @@ class Proof:
             if self._stop.wait(_ASK_S) or self._offered.is_set():
                 return False
         return True
-
-    def _engine_answers(self) -> bool:
-        try:
-            url = read_handoff(self._paths).health_url
-        except KbootError:
-            return False
-        return url is None or ask(url, _ASK_S).ok
 
     def _refuse(self, error: KbootError | None) -> None:
         """Let no engine be started from these files again; what one has loaded already only a person can judge."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 from fakes.health import health
-from kboot.apply.answering import Answering, answering
+from kboot.apply.answering import Answering, answering, engine_answers
+from kboot.apply.handoff import write_handoff
+from kboot.apply.monitor import Monitor, Source
 from kboot.facts.process import Tree
 from kboot.handoff import HandoffRecord, WorkerPlan
+from kboot.host.paths import Paths
 from kboot.host.real import RealHost
+from kboot.plan.types import WriteHandoff
 
 MINE = ("KBOOT_TEST_MARK", "mine")
 RECORD = HandoffRecord(
@@ -70,3 +75,18 @@ def test_where_nothing_can_be_known_nothing_is_claimed() -> None:
 
     assert (None, True) == (said.answers, said.by.startswith(f"held by pid {engine.pid} ("))
     assert Answering(None) == answering(RECORD, RealHost(), PATIENCE_S)
+
+
+def test_a_node_with_another_server_on_its_port_is_not_ready(tmp_path: Path) -> None:
+    """It says 200 to all: no request is sent to this node, and no work begins that waits for its engine."""
+    paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
+    ready = Source(lambda: {"state": "ready", "text": ""}, lambda _: True, lambda: "")
+    monitor = Monitor(ready, RealHost(), paths, lambda _: None, 0, "")
+    assert not engine_answers(RealHost(), paths, PATIENCE_S), "there is no record yet"
+    for mark, answers in (("mine", True), ("theirs", False)):
+        with health({MINE[0]: mark}) as server:
+            server.is_ready(True)
+            assert write_handoff(WriteHandoff("test"), replace(RECORD, health_url=server.url), paths).error is None
+
+            assert answers == engine_answers(RealHost(), paths, PATIENCE_S)
+            assert answers == (monitor.why_not_ready() == "")

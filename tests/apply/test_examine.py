@@ -14,6 +14,7 @@ import pytest
 from kboot.apply.examine import Examiner
 from kboot.events import Event, Notice
 from kboot.host.paths import Paths
+from kboot.host.real import RealHost
 
 DEADLINE_S = 60.0
 NICE = 1
@@ -45,7 +46,7 @@ def step_back(nice: int) -> None:
 @contextmanager
 def examining(folder: Path, argv: tuple[str, ...], heard: Heard, serves: threading.Event) -> Iterator[Examiner]:
     paths = Paths(folder / "state", folder / "run", folder / "etc")
-    examiner = Examiner(argv, paths, heard, serves.is_set, look_s=0.01, step_back=lambda: step_back(NICE))
+    examiner = Examiner(argv, RealHost(), paths, heard, serves.is_set, look_s=0.01, step_back=lambda: step_back(NICE))
     examiner.begin()
     try:
         yield examiner
@@ -103,7 +104,7 @@ def test_one_that_waits_for_an_engine_ends_at_once(tmp_path: Path) -> None:
     """Nothing is started then; without a record no engine can answer."""
     heard = Heard()
     paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
-    examiner = Examiner(program("raise SystemExit(0)"), paths, heard, look_s=DEADLINE_S)
+    examiner = Examiner(program("raise SystemExit(0)"), RealHost(), paths, heard, look_s=DEADLINE_S)
     examiner.begin()
     examiner.offer()
     examiner.end()

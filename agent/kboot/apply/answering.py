@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from kboot.apply.handoff import read_handoff
+from kboot.errors import KbootError
 from kboot.facts.process import ENGINE_UNIT, Scope, Unit, pids_of
 from kboot.handoff import HandoffRecord
 from kboot.host.environs import environ_has
 from kboot.host.http import ask, held_by
 from kboot.host.listeners import is_listened, listeners
+from kboot.host.paths import Paths
 from kboot.host.types import Host
 
 
@@ -45,6 +48,15 @@ def answering(record: HandoffRecord, host: Host, timeout_s: float, scopes: Seque
     if True in proven:
         return Answering(True)
     return Answering(None if None in proven else False, held_by(holders[0]))
+
+
+def engine_answers(host: Host, paths: Paths, timeout_s: float) -> bool:
+    """Return whether the engine of this node's record serves, as far as this user may see; False without a record."""
+    try:
+        record = read_handoff(paths)
+    except KbootError:
+        return False
+    return answering(record, host, timeout_s).answers is not False
 
 
 def _is_started_so(pid: int, record: HandoffRecord) -> bool | None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from kboot.apply.handoff import read_handoff
-from kboot.errors import KbootError
+from kboot.apply.answering import engine_answers
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s
-from kboot.host.http import ask
 from kboot.host.paths import Paths
 from kboot.host.priority import be_idle
 from kboot.host.processes import run
+from kboot.host.types import Host
 
 WAIT_S = 3600.0
 """Doctor starts when the engine answers, so that it asks no GPU of one that starts; a node without one has it then."""
@@ -37,14 +37,16 @@ class Examiner:
     def __init__(
         self,
         argv: Sequence[str],
+        host: Host,
         paths: Paths,
         emit: Emit,
         answers: Callable[[], bool] | None = None,
         look_s: float = _LOOK_S,
         step_back: Callable[[], None] = be_idle,
     ) -> None:
-        self._argv, self._paths, self._emit, self._look_s = tuple(argv), paths, emit, look_s
-        self._answers, self._step_back = answers or self._engine_answers, step_back
+        self._argv, self._emit, self._look_s = tuple(argv), emit, look_s
+        self._answers = answers or partial(engine_answers, host, paths, _ASK_S)
+        self._step_back = step_back
         self._stop, self._offered = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="examine", daemon=True)
 
@@ -89,10 +91,3 @@ class Examiner:
             self._emit(Notice("doctor.not_run", f"doctor ended with status {ended.status}; nothing is kept of it"))
         else:
             self._emit(Notice("doctor.kept", "what doctor finds is kept with this boot: `kboot doctor --since`"))
-
-    def _engine_answers(self) -> bool:
-        try:
-            url = read_handoff(self._paths).health_url
-        except KbootError:
-            return False
-        return url is None or ask(url, _ASK_S).ok

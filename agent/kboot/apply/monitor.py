@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from kboot import __version__
+from kboot.apply.answering import answering
 from kboot.apply.handoff import read_handoff
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.handoff import HandoffRecord
 from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write
-from kboot.host.http import ask
 from kboot.host.myself import own_use
 from kboot.host.pages import Page, PageServer
 from kboot.host.paths import Paths
+from kboot.host.types import Host
 from kboot.report.metrics import CONTENT_TYPE, NodeView, metrics_text
 from kboot.report.saved import read_boot
 
@@ -45,9 +46,9 @@ class Source:
 class Monitor:
     """Serves what a Source tells. Use: `begin`, in the end `end`."""
 
-    def __init__(self, source: Source, paths: Paths, emit: Emit, port: int, file: str) -> None:
+    def __init__(self, source: Source, host: Host, paths: Paths, emit: Emit, port: int, file: str) -> None:
         """Note what is wanted. port: 0 = none. file: absolute, ends in .prom for node_exporter; empty = none."""
-        self._source, self._paths, self._emit = source, paths, emit
+        self._source, self._host, self._paths, self._emit = source, host, paths, emit
         self._port, self._file = port, file
         self._server: PageServer | None = None
         self._stop = threading.Event()
@@ -98,7 +99,7 @@ class Monitor:
                 status=self._source.status(),
                 report=report,
                 workers=report.workers if report else (),
-                engine_ready=_answers(record),
+                engine_ready=self._answers(record),
                 verified_unix_s=record.verified_unix_s if record else None,
                 cache_key=key,
                 cache_complete=bool(key) and (self._paths.cache / key / "complete").exists(),
@@ -115,7 +116,7 @@ class Monitor:
         status = self._source.status()
         if status["state"] not in ("ready", "degraded"):
             return f"{status['state']}: {status['text']}"
-        if _answers(self._record()) is False:
+        if self._answers(self._record()) is False:
             return "the node is prepared, and the engine does not answer"
         return ""
 
@@ -123,6 +124,10 @@ class Monitor:
         with suppress(KbootError):
             return read_handoff(self._paths)
         return None
+
+    def _answers(self, record: HandoffRecord | None) -> bool | None:
+        """Return whether the engine answers; None where that cannot be known on this node."""
+        return False if record is None else answering(record, self._host, _ENGINE_S).answers
 
     def _write_on(self) -> None:
         while True:
@@ -139,10 +144,3 @@ class Monitor:
             if not self._refused:
                 self._emit(Notice("metrics.not_written", f"{exc.code}: {exc.message}"))
             self._refused = True
-
-
-def _answers(record: HandoffRecord | None) -> bool | None:
-    """Return whether the engine answers; None where it has nothing to ask on this node."""
-    if record is None:
-        return False
-    return None if record.health_url is None else ask(record.health_url, _ENGINE_S).ok
