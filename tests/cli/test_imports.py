@@ -28,7 +28,7 @@ LEFT_ALONE = {
     "live": LIBRARIES | LOGGING | DECIDING | WORKING | STORE | {"kboot.daemon", "kboot.proof", "pydantic_core"},
     "exec": LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | STORE | PROFILES | NETWORK,
     "exec -- true":
-        LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | STORE | {"kboot.checks.every", "kboot.sources"},
+        LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | STORE | NETWORK | {"kboot.checks.every"},
     "doctor --check cpu.governor": LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING,
     "plan --profile demo --offline": LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | {"kboot.checks.every"},
     "fetch --profile demo --offline": LIBRARIES | DECIDING | SERVING | WORKING,

@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from kboot.errors import ActionFailed
+from kboot.host.http import port_in_use
 from kboot.host.listeners import listeners
 from kboot.host.processes import (
     OUTPUT_LIMIT_BYTES,
     Child,
     handle_stop_signals,
-    port_in_use,
     raise_nofile,
     run,
     set_memory_policy,

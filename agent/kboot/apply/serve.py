@@ -19,9 +19,9 @@ from kboot.errors import ActionFailed, NotReady
 from kboot.events import Emit, EngineLine, Notice
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.files import make_dirs, rename
-from kboot.host.http import Answer, ask, held_by
+from kboot.host.http import Answer, ask, held_by, port_in_use
 from kboot.host.listeners import listeners
-from kboot.host.processes import Child, is_of, is_of_an_engine, may_run, port_in_use, spawn, stop_tree
+from kboot.host.processes import Child, is_of, is_of_an_engine, may_run, spawn, stop_tree
 from kboot.plan.types import Plan, StartEngine, WriteHandoff
 from kboot.report.engine import engine_spans
 from kboot.report.usual import Usual, is_slow, standing_words

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from kboot.host import keeper
 from kboot.host.clock import monotonic_s, sleep_s
-from kboot.host.http import port_in_use
 from kboot.host.myself import become, handle_stop_signals, raise_nofile, set_affinity, set_memory_policy
 from kboot.host.notify import VARIABLES as OF_THE_SERVICE_MANAGER
 from kboot.host.os_errors import explained
@@ -36,7 +35,6 @@ __all__ = [
     "is_of",
     "is_of_an_engine",
     "may_run",
-    "port_in_use",
     "raise_nofile",
     "run",
     "set_affinity",
