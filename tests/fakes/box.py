@@ -41,6 +41,7 @@ class Box:
     """Use as a context manager. run() works once boot() has returned.
 
     below: layers of changes over this machine's root, the newest first; `upper` of another box is one.
+    network: a network namespace that it is on when it boots; empty = one of its own, with nothing but loopback.
     """
 
     def __init__(self, folder: Path, name: str, *, below: tuple[Path, ...] = (), binds: tuple[Path, ...] = ()) -> None:
@@ -48,6 +49,7 @@ class Box:
         self.name = name
         self.root = folder / "root"
         self.upper = folder / "upper"
+        self.network = ""
         self._below = below
         self._binds = binds
         self._cgroup = _CGROUP / f"kboot-{name}"
@@ -120,6 +122,7 @@ class Box:
         if _CGROUP.is_dir():
             self._cgroup.mkdir(exist_ok=True)
             own_cgroup = ("sh", "-c", 'echo 0 > "$1/cgroup.procs" && shift && exec "$@"', "sh", self._cgroup)
+        network = f"--network-namespace-path={self.network}" if self.network else "--private-network"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, (self.folder / "console").open("wb") as log:
             notify.bind(str(address))
             notify.settimeout(BOOT_DEADLINE_S)
@@ -127,7 +130,7 @@ class Box:
                 [
                     *own_cgroup,
                     *("systemd-nspawn", "-q", "--register=no", "--keep-unit"),
-                    *("--kill-signal=SIGRTMIN+3", "--private-network", *self._options(), "--boot"),
+                    *("--kill-signal=SIGRTMIN+3", network, *self._options(), "--boot"),
                 ],
                 env={**os.environ, "NOTIFY_SOCKET": str(address)},
                 stdin=subprocess.DEVNULL,

@@ -79,6 +79,10 @@ class Cluster:
             process.communicate()
         self._remove()
 
+    def namespace(self, host: int) -> Path:
+        """Return the file of a host's network namespace."""
+        return _NAMED / self._name(host)
+
     def inside(self, host: int) -> tuple[str, ...]:
         """Return the words that run a program on a host."""
         return ("ip", "netns", "exec", self._name(host))
