@@ -117,7 +117,7 @@ def prepare(
     from kboot.profile.load import load_node_classes
 
     with ThreadPoolExecutor(1, thread_name_prefix="facts") as pool:
-        reading = pool.submit(_read_facts, profile, host, paths)
+        reading = pool.submit(_read_facts, profile, host, paths, emit)
         store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit, stop)
         facts = reading.result()
     classes = load_node_classes(paths)
@@ -196,11 +196,13 @@ def _group(
     return group_of(fleet, layout.nodes, options.node_rank, options.head_address)
 
 
-def _read_facts(profile: Profile, host: Host, paths: Paths) -> NodeFacts:
-    from kboot.facts.collect import collect
+def _read_facts(profile: Profile, host: Host, paths: Paths, emit: Emit) -> NodeFacts:
+    from kboot.events import Notice
+    from kboot.facts.collect import NvmlAsk, collect
 
     settings = tuple(sorted(profile.tune.settings))
-    return collect(host, paths, profile.layout[0].engine, tune_paths=settings, fleet=profile.fleet)
+    ask = NvmlAsk(say=lambda text: emit(Notice("gpu.waited_for", text)))
+    return collect(host, paths, profile.layout[0].engine, tune_paths=settings, ask=ask, fleet=profile.fleet)
 
 
 def _read_bytes(

@@ -12,7 +12,7 @@ from kboot.checks.types import Finding, Mode
 from kboot.errors import KbootError
 from kboot.events import Emit, Event, Notice
 from kboot.facts.basic_types import Gap
-from kboot.facts.collect import collect
+from kboot.facts.collect import NvmlAsk, collect
 from kboot.facts.engine import collect_engine
 from kboot.facts.measured_types import MeasuredFacts, ReadSample
 from kboot.facts.types import NodeFacts
@@ -90,7 +90,7 @@ def probe_facts(host: Host, paths: Paths, profile: Profile | None, budget: Budge
 def _read_facts(host: Host, paths: Paths, profile: Profile | None, nvml_timeout_s: float) -> NodeFacts:
     """Return the facts, with the engine of the layout that is meant for the GPUs found."""
     settings = tuple(profile.tune.settings) if profile else ()
-    facts = collect(host, paths, tune_paths=settings, nvml_timeout_s=nvml_timeout_s)
+    facts = collect(host, paths, tune_paths=settings, ask=NvmlAsk(nvml_timeout_s))
     layout = layout_for(facts.gpu, profile) if profile else None
     if layout is None or layout.engine == facts.engine.name:
         return facts

@@ -79,6 +79,8 @@ def test_gpus_that_cannot_be_asked_are_told() -> None:
     (said,) = unread_gpus(hung, (Gap("gpu", "NVML", "TIMEOUT; the PCI bus lists 1 NVIDIA GPUs"),))
 
     assert said.startswith("the GPUs cannot be asked (TIMEOUT; the PCI bus lists 1 NVIDIA GPUs)")
+    (told,) = unread_gpus(replace(hung, pci_bus_ids=()), (Gap("gpu", "NVML", "TIMEOUT"),))
+    assert told.startswith("the GPUs cannot be asked (TIMEOUT)"), "they need not be on this bus"
     assert () == unread_gpus(gpus(8), ()) == unread_gpus(gpus(0), ())
 
 

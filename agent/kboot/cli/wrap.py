@@ -20,6 +20,9 @@ from kboot.profile.types import CheckpointAsk, CpuAsk, LayoutAsk, ParallelAsk, P
 UNSET = ("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND", "PYTHONDONTWRITEBYTECODE")
 """Pins of OpenMP's own would fight those given here; without bytecode every start of an interpreter is slow."""
 
+_NVML_S, _SAY_AFTER_S = 8.0, 3.0
+"""A command line is not kept longer than that by a driver that hangs; shares are then as --workers says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
@@ -44,12 +47,13 @@ def wrap(common: Common, asked: Asked, node: Node, words: Sequence[str], workers
         ActionFailed: there is no such program, or the CPUs or the cache folder cannot be had.
     """
     from kboot.apply.caches import prepare_cache
-    from kboot.facts.collect import collect
+    from kboot.facts.collect import NvmlAsk, collect
     from kboot.host.processes import become, raise_nofile, set_memory_policy
     from kboot.plan.types import PrepareCache
 
     program = find_program(words[0], node.env)
-    facts = collect(node.host, node.paths)
+    ask = NvmlAsk(_NVML_S, lambda text: click.echo(f"kboot: {text}", err=True), _SAY_AFTER_S)
+    facts = collect(node.host, node.paths, ask=ask)
     profile = open_profile(asked, node) if asked.name or node.config.profile else None
     count = workers or visible_gpus(facts.gpu, node.env)
     plan = plan_wrap((program, *words[1:]), facts, profile.cpu if profile else CpuAsk(), count, node)
@@ -126,7 +130,7 @@ def settings(placement: CpuPlacement, cache_dir: str, env: Mapping[str, str]) ->
 
 def unread_gpus(gpu: GpuFacts, gaps: Sequence[Gap]) -> tuple[str, ...]:
     """Return what is said where GPUs are there and the driver does not tell of them."""
-    if gpu.gpus or not gpu.pci_bus_ids:
+    if gpu.gpus or not (gpu.pci_bus_ids or gpu.nvml == "hung"):
         return ()
     why = next((gap.reason for gap in gaps if gap.fact.startswith("gpu")), "no answer")
     return (f"the GPUs cannot be asked ({why}), so shares are for as many workers as --workers says, else one",)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from kboot.facts.cpu import collect_cpu
 from kboot.facts.disks import collect_disks
 from kboot.facts.engine import collect_engine
 from kboot.facts.fleet_types import FleetFacts
-from kboot.facts.gpu import collect_gpu
+from kboot.facts.gpu import collect_gpu, nvidia_bus_ids
 from kboot.facts.health import collect_health
 from kboot.facts.limits import collect_limits
 from kboot.facts.links import collect_links
@@ -24,7 +25,7 @@ from kboot.facts.storage import collect_storage
 from kboot.facts.system import collect_system
 from kboot.facts.tune import collect_tune
 from kboot.facts.types import NodeFacts
-from kboot.host.clock import unix_s
+from kboot.host.clock import monotonic_s, unix_s
 
 if TYPE_CHECKING:
     from kboot.facts.basic_types import Gap
@@ -32,8 +33,25 @@ if TYPE_CHECKING:
     from kboot.host.types import Host
     from kboot.profile.types import FleetAsk
 
-NVML_TIMEOUT_S = 120.0
+_NVML_S = 10.0
+_NVML_GPU_S = 5.0
 """Without a persistence daemon a driver takes 3-4 s per GPU to wake on the first call."""
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlAsk:
+    """How long NVML is waited for: by the GPUs on the bus, and never longer than limit_s.
+
+    say: told once, when there was no answer for say_after_s; None = nobody listens.
+    """
+
+    limit_s: float = 120.0
+    say: Callable[[str], None] | None = None
+    say_after_s: float = 5.0
+
+    def timeout_s(self, gpus: int) -> float:
+        """Return the deadline where so many GPUs are on the bus."""
+        return min(self.limit_s, _NVML_S + gpus * _NVML_GPU_S)
 
 
 def collect(
@@ -42,15 +60,16 @@ def collect(
     engine_name: str | None = None,
     engine_interpreter: str | None = None,
     tune_paths: tuple[str, ...] = (),
-    nvml_timeout_s: float = NVML_TIMEOUT_S,
+    ask: NvmlAsk = NvmlAsk(),
     fleet: FleetAsk | None = None,
 ) -> NodeFacts:
     """Read everything about a node. What could not be read is a Gap; a node in any state gives facts, not an error.
 
     engine_name: None finds the first installed engine. engine_interpreter: the Python it is installed for.
+    ask: how long the GPU driver is waited for.
     tune_paths: kernel settings the profile asks for. fleet: how the other nodes are found; None = nobody looks.
     """
-    nvml = _Nvml(host, nvml_timeout_s)
+    nvml = _Nvml(host, ask)
     nvml.start()
     os, os_gaps = collect_os(host)
     numa, numa_gaps = collect_numa(host)
@@ -64,7 +83,7 @@ def collect(
     nics, rdma, network_gaps = collect_network(host)
     disks, disk_gaps = collect_disks(host)
     others, fleet_gaps = _fleet(host, paths, fleet)
-    nvml.join()
+    nvml.wait()
     gpu, gpu_gaps = collect_gpu(host, nvml.answers, cpu.node_of)
     system, system_gaps = collect_system(host, mounts)
     health, health_gaps = collect_health(host, nvml.answers, gpu.pci_bus_ids)
@@ -129,10 +148,11 @@ def _fleet(host: Host, paths: Paths, ask: FleetAsk | None) -> tuple[FleetFacts, 
 class _Nvml(Thread):
     """Asks NVML meanwhile. answers: an OSError where it could not be asked."""
 
-    def __init__(self, host: Host, timeout_s: float) -> None:
+    def __init__(self, host: Host, ask: NvmlAsk) -> None:
         super().__init__(name="nvml", daemon=True)
-        self._host = host
-        self._timeout_s = timeout_s
+        self._host, self._ask = host, ask
+        self._timeout_s = ask.timeout_s(len(nvidia_bus_ids(host)))
+        self._say_at_s = monotonic_s() + ask.say_after_s
         self.answers: Mapping[str, Any] | OSError = OSError("not asked")
 
     def run(self) -> None:
@@ -140,3 +160,11 @@ class _Nvml(Thread):
             self.answers = self._host.nvml(self._timeout_s)
         except OSError as exc:
             self.answers = exc
+
+    def wait(self) -> None:
+        """Wait for the end, which the deadline of the question brings; say so when that takes long."""
+        self.join(max(0.0, self._say_at_s - monotonic_s()))
+        if self.is_alive() and self._ask.say is not None:
+            after_s, until_s = self._ask.say_after_s, self._timeout_s
+            self._ask.say(f"the GPU driver has not answered for {after_s:g} s; it is given {until_s:g} s in all")
+        self.join()

@@ -88,6 +88,11 @@ def normal_bus_id(text: str) -> str:
     return f"{int(domain, 16):04x}:{int(bus, 16):02x}:{int(device, 16):02x}.{function}"
 
 
+def nvidia_bus_ids(host: Host) -> tuple[str, ...]:
+    """Return where NVIDIA GPUs are on the PCI bus; asks no driver."""
+    return _pci_bus_ids(Reader(host))
+
+
 def _pci_bus_ids(reader: Reader) -> tuple[str, ...]:
     found = []
     for name in reader.names(_PCI):
