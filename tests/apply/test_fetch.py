@@ -97,6 +97,18 @@ def test_a_short_file_never_gets_its_name(tmp_path: Path) -> None:
     assert outcome.error and SHARD in outcome.error.where[0]
 
 
+def test_the_list_of_files_is_kept_before_the_first_byte(tmp_path: Path) -> None:
+    """Cut off before any file is whole, a node still knows what it wants when its origin has gone."""
+    with FakeHub(ONE) as hub:
+        hub.every_file = Cut(0)
+        got = fetch(tmp_path, ONE, sources_of(hub.url))
+    kept = got.store.known_listing(REPO, COMMIT)
+
+    assert None is got.blob(SHARD)
+    assert kept
+    assert got.listing.files == kept.files
+
+
 def put_part(folder: Path, content: bytes, journal: bool = False) -> None:
     """Put another downloader's partial where kboot's would be."""
     from fakes.checkpoints import paths_in

@@ -60,6 +60,7 @@ def fetch_files(
     jobs = jobs_of(actions, lambda blob_id: store.part_path(listing.repo, blob_id))
     try:
         _reserve(jobs, in_place=ask.transport == "http")
+        store.remember(listing)  # before the first byte: a node whose origin is gone goes on with what other nodes have
     except KbootError as exc:
         for job in jobs:
             job.state, job.error = "failed", exc
