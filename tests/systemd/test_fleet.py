@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,6 +18,7 @@ from systemd.test_services import PYTHON
 pytestmark = [pytest.mark.systemd, pytest.mark.slow, pytest.mark.timeout(300)]
 
 DEADLINE_S = 120.0
+BLOBS = "var/lib/kboot/hub/models--org--m/blobs"
 HEADER = b"\2\0\0\0\0\0\0\0{}"
 FILES = {f"model-{n}.safetensors": HEADER + bytes([n]) * (1 << 20) for n in range(16)} | {"config.json": b"{}"}
 TOTAL_BYTES = sum(len(data) for data in FILES.values())
@@ -88,6 +89,24 @@ def node(new_box: NewBox, cluster: Cluster, host: int, hub: FakeHub) -> Box:
     return box
 
 
+def proven(box: Box) -> int:
+    """Return how many files of the checkpoint are proven, and so have their names."""
+    return sum(path.suffix == "" for path in (box.root / BLOBS).glob("*"))
+
+
+def begun(box: Box) -> bool:
+    """Return whether a file of the checkpoint is there in part."""
+    return any((box.root / BLOBS).glob("*.part"))
+
+
+def until(wanted: Callable[[], bool], box: Box) -> None:
+    """Wait for what a box's kboot does."""
+    end = time.monotonic() + DEADLINE_S
+    while not wanted():
+        assert time.monotonic() < end, box.journal("kboot")[-4000:]
+        time.sleep(0.05)
+
+
 def answer(cluster: Cluster, host: int, box: Box) -> str:
     """Return what a node's engine says to who asks it over the network, once it does."""
     end = time.monotonic() + DEADLINE_S
@@ -123,3 +142,20 @@ def test_two_machines_fetch_once_and_start_together(cluster: Cluster, new_box: N
         met = json.loads(box.run("cat", "/run/kboot/fleet.json").stdout)
         assert met["started"]
         assert [cluster.address(1), cluster.address(2)] == [one["name"] for one in met["statements"]]
+
+
+def test_a_machine_that_lost_power_fills_from_the_other(cluster: Cluster, new_box: NewBox) -> None:
+    """Cut off in the middle of the fetch and booted when the origin is gone, it gets the rest and starts with it."""
+    with cluster.on(0, lambda: FakeHub(FILES, address=cluster.address(0))) as hub:
+        cluster.limit(0, 4)  # 0.5 MB/s: it would take half a minute, and the cut comes early in it
+        first, second = boxes = [node(new_box, cluster, host, hub) for host in (1, 2)]
+        for box in boxes:
+            box.boot()
+        until(lambda: hub.sent_bytes > TOTAL_BYTES // 16 and begun(second), second)
+        second.power_off()
+        assert begun(second)
+        assert proven(second) < len(FILES)
+        cluster.limit(0, 1000)
+        until(lambda: proven(first) == len(FILES), first)
+    second.boot()
+    both_serve(cluster, boxes)
