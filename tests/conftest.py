@@ -8,12 +8,18 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from guards.no_io import Watch
 
-# How long an example takes says how busy the machine is, and nothing of the code.
-settings.register_profile("kboot", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says how busy the machine is, and nothing of the code. Explaining a failure traces every line
+# and outlasts the test's own deadline, so that the failing example would not be told.
+settings.register_profile(
+    "kboot",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[phase for phase in Phase if phase is not Phase.explain],
+)
 settings.load_profile("kboot")
 
 TESTS = Path(__file__).parent

@@ -42,3 +42,10 @@ def test_a_rate_that_was_not_measured_is_unknown() -> None:
     """A disk that did not answer in time is not a fast one."""
     assert "unknown" == disk_rate.run(node(measured=MeasuredFacts()), PROFILE, CHECKPOINT).status
     assert "skip" == disk_rate.run(node(measured=MeasuredFacts()), PROFILE, None).status
+
+
+def test_a_rate_beyond_what_a_clock_can_tell_is_unknown() -> None:
+    """Less than a nanosecond for a read is no measurement, and its quotient may be no number."""
+    instant = MeasuredFacts(ReadSample(1000, 5e-324, 8))
+
+    assert "unknown" == disk_rate.run(node(measured=instant), PROFILE, CHECKPOINT).status

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReadSample:
-    """So many bytes in so many seconds, by so many streams at once. Both are more than nothing."""
+    """So many bytes in so many seconds, by so many streams at once."""
 
     size_bytes: int
     seconds: float
@@ -15,8 +15,8 @@ class ReadSample:
 
     @property
     def bytes_per_s(self) -> float:
-        """Return the rate."""
-        return self.size_bytes / self.seconds if self.seconds > 0 else 0.0
+        """Return the rate; 0 of less time than a clock counts."""
+        return self.size_bytes / self.seconds if self.seconds >= 1e-9 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
