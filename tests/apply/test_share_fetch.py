@@ -107,7 +107,9 @@ def test_a_wrong_part_does_not_survive_the_hash_of_the_whole_file(tmp_path: Path
         assert record is not None
         with open(node.store.shares.data_path(node.listing.repo, local.file.blob_id), "r+b") as file:
             file.write(b"lie")
-        node.store.shares.write_record(node.listing.repo, local.file, record.pieces, "n1")
+        digests = node.store.shares.digests(node.listing.repo, local.file, node.listing.commit)
+        assert digests is not None
+        node.store.shares.write_record(node.listing.repo, local.file, record.pieces, digests)
         ran = node.boot_whole()
 
         assert [] == errors(ran)
@@ -123,6 +125,18 @@ def test_a_node_that_gives_wrong_bytes_is_named_and_done_without(tmp_path: Path)
 
         assert [] == errors(ends["n0"])
         assert any("peer n1 delivered wrong bytes" in text for text in nodes[0].said("peer-wrong-bytes"))
+        assert {"verified"} == {f.state for f in nodes[0].facts().files}
+        assert all(TWO[path] == nodes[0].share_of(path) for path in TWO)
+
+
+def test_a_node_that_vouches_for_what_is_no_header_is_done_without(tmp_path: Path) -> None:
+    """Its bytes are what its digests say, and no safetensors file: the file comes whole, and the boot does not fail."""
+    with FakeHub(TWO) as hub, sharing_nodes(tmp_path, hub.url, TWO, 2) as nodes:
+        nodes[1].vouches_for_lies = True
+        ends = boot_together(nodes)
+
+        assert [] == errors(ends["n0"])
+        assert nodes[0].said("header-not-valid")
         assert {"verified"} == {f.state for f in nodes[0].facts().files}
         assert all(TWO[path] == nodes[0].share_of(path) for path in TWO)
 
@@ -210,7 +224,9 @@ def test_a_full_verification_finds_a_flipped_bit_and_it_is_mended(tmp_path: Path
         assert [] == errors(node.boot([nodes[1]], mode="full"))
         with open(node.store.shares.data_path(repo, local.file.blob_id), "r+b") as file:
             file.write(b"\0" * 9)
-        node.store.shares.write_record(repo, local.file, record.pieces, "n1")  # as if the disk had done it
+        digests = node.store.shares.digests(repo, local.file, node.listing.commit)
+        assert digests is not None
+        node.store.shares.write_record(repo, local.file, record.pieces, digests)  # as if the disk had done it
         ran = node.boot([nodes[1]], mode="full")
 
         assert [] == errors(ran)

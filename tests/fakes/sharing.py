@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from fakes.checkpoints import INDEX, framed, paths_in
@@ -31,6 +33,7 @@ from kboot.facts.checkpoint import checkpoint_facts
 from kboot.facts.fleet_types import FleetNode
 from kboot.facts.types import MemoryFacts
 from kboot.host.range_server import Part
+from kboot.pieces import PIECE_BYTES
 from kboot.plan.fetch import plan_bytes
 from kboot.plan.group import Group
 from kboot.plan.types import FetchFile, FetchShare, Phase
@@ -94,9 +97,23 @@ class ContraryPublisher(Publisher):
         super()._offer(others)
 
 
+class LyingPublisher(Publisher):
+    """Publishes digests of what LyingBoard gives."""
+
+    def _offer(self, digests):  # type: ignore[no-untyped-def]
+        ends = [*range(0, digests.size_bytes, PIECE_BYTES), digests.size_bytes]
+        lies = b"".join(hashlib.sha256(b"\1" * (end - start)).digest() for start, end in pairwise(ends))
+        others = replace(digests, digests=lies)
+        self._store.shares.keep_digests(self._listing.repo, others)
+        super()._offer(others)
+
+
 @dataclass
 class Node:
-    """One node. lies, contrary: it gives wrong bytes, wrong digests. refusals: so often it gives nothing at first."""
+    """One node. lies, contrary: it gives wrong bytes, wrong digests; vouches_for_lies: wrong bytes and their digests.
+
+    refusals: so often it gives nothing at first.
+    """
 
     name: str
     rank: int
@@ -105,6 +122,7 @@ class Node:
     files: dict[str, bytes]
     lies: bool = False
     contrary: bool = False
+    vouches_for_lies: bool = False
     refusals: int = 0
     patience_s: float = PATIENCE_S
     events: list[Event] = field(default_factory=list)
@@ -162,7 +180,7 @@ class Node:
         wait_until(lambda: all(target in self.pages for target in targets))
 
     def _offer(self, in_part: Sequence[str]) -> Board:
-        board = (LyingBoard if self.lies else HesitantBoard)(self.listing, self.store, in_part)
+        board = (LyingBoard if self.lies or self.vouches_for_lies else HesitantBoard)(self.listing, self.store, in_part)
         if isinstance(board, HesitantBoard):
             board.refusals = self.refusals
         self.server.offer(board)
@@ -171,7 +189,7 @@ class Node:
     def _publisher(self, board: Board) -> Publisher:
         if self.publisher is not None:
             self.publisher.end()
-        kind = ContraryPublisher if self.contrary else Publisher
+        kind = ContraryPublisher if self.contrary else LyingPublisher if self.vouches_for_lies else Publisher
         self.publisher = kind(self.listing, self.store, board, self.name, self.pages, self.events.append)
         return self.publisher
 

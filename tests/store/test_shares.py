@@ -102,6 +102,19 @@ def test_other_digests_make_everything_new(store: Store, digests: Digests) -> No
         assert 0b10 == filling.prove(0b11, always)
 
 
+def test_what_one_node_vouched_for_is_not_believed_by_the_digests_of_another(store: Store, digests: Digests) -> None:
+    """As where kboot is killed when the other digests are kept, and before anything is written by them."""
+    fill(store, digests, 0, 1)
+    others = replace(digests, digests=bytes(32) + digests.digests[32:], node="n2")
+    with store.shares.open(REPO, FILE, others):
+        pass
+
+    assert others == store.shares.digests(REPO, FILE, COMMIT)
+    with store.shares.open(REPO, FILE, others) as filling:
+        assert 0 == filling.pieces
+        assert 0b10 == filling.prove(0b11, always)
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -153,7 +166,7 @@ def test_what_the_disk_lost_is_forgotten_and_named(store: Store, digests: Digest
     fill(store, digests, 0, 1)
     with open(store.shares.data_path(REPO, FILE.blob_id), "r+b") as file:
         file.write(b"x")
-    store.shares.write_record(REPO, FILE, 0b11, "n1")
+    store.shares.write_record(REPO, FILE, 0b11, digests)
 
     with pytest.raises(VerificationFailed, match=f"bytes 0 to {PIECE_BYTES} on this disk"):
         store.shares.prove(LISTING, FILE, always)

@@ -11,7 +11,7 @@ from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.pace import Throttle
 from kboot.apply.share_publish import Publisher
 from kboot.checkpoint import Listing
-from kboot.errors import ActionFailed, KbootError, SourceError, VerificationFailed
+from kboot.errors import ActionFailed, FactMissing, KbootError, SourceError, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.pagecache import new_buffer
@@ -244,10 +244,10 @@ class _Run:
     def _more_needed(self, action: FetchShare) -> Pieces:
         """Return what the ranks need by the header that is here, proven: the plan's was read from anywhere."""
         path = self._store.shares.data_path(self._listing.repo, action.file.blob_id)
-        header = next(local_headers([(action.file.path, path)]))
         try:
+            header = next(local_headers([(action.file.path, path)]))
             return needed_pieces(header.json, header.data_bytes, action.share.experts)
-        except HeaderNotValid as exc:
+        except (FactMissing, HeaderNotValid) as exc:  # the node vouched for bytes that are no safetensors file
             raise VerificationFailed("header-not-valid", f"{action.file.path}: {exc}") from exc
 
     def _fill(self, action: FetchShare, peer: Peer, filling: Filling, wanted: Pieces) -> None:

@@ -47,11 +47,15 @@ _MACHINE_ID = Path("/etc/machine-id")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was proven of one file that had this mark. told_by: the nodes whose digests were believed."""
+    """What was proven of one file that had this mark. told_by: the node whose digests were believed.
+
+    digests: what all of them hash to. Those that are kept may be another node's by now, if kboot was killed in between.
+    """
 
     pieces: Pieces
     mark: Mark
     told_by: str
+    digests: str
     unix_s: float
 
 
@@ -159,12 +163,14 @@ class Shares:
         """
         make_dirs(self.data_path(repo, file.blob_id).parent)
         kept = self.digests(repo, file, digests.commit)
-        record = self.record(repo, file) if kept is not None and kept.digests == digests.digests else None
+        record = self.record(repo, file)
+        if record is not None and record.digests != digests.mark:
+            record = None
         if kept is None or kept.digests != digests.digests:
             self.keep_digests(repo, digests)
         return Filling(self, repo, file, digests, record)
 
-    def write_record(self, repo: str, file: RemoteFile, pieces: Pieces, told_by: str) -> None:
+    def write_record(self, repo: str, file: RemoteFile, pieces: Pieces, digests: Digests) -> None:
         """Say what is proven of a file; its bytes are durable. Durable on return."""
         path = self.data_path(repo, file.blob_id)
         mark = self._marks.mark(path, identity(path))
@@ -176,7 +182,8 @@ class Shares:
             "pieces": f"{pieces:x}",
             "mark": asdict(mark),
             "machine": _machine(),
-            "told_by": told_by,
+            "told_by": digests.node,
+            "digests": digests.mark,
             "unix_s": unix_s(),
         }
         target = self._record_path(repo, file.blob_id)
@@ -272,7 +279,7 @@ class Filling:
     def finish(self) -> None:
         """Make what is here durable and write down what is proven of it."""
         self._blocks.sync()
-        self._shares.write_record(self._repo, self.file, self.pieces, self._digests.node)
+        self._shares.write_record(self._repo, self.file, self.pieces, self._digests)
 
 
 def _machine() -> str:
@@ -295,4 +302,5 @@ def _read_record(document: Any, file: RemoteFile) -> Record:
     if any(document[name] != value for name, value in wanted.items()):
         raise ValueError("a record of something else")
     pieces = int(document["pieces"], 16)
-    return Record(pieces, Mark(**document["mark"]), str(document["told_by"]), float(document["unix_s"]))
+    mark, told_by, digests = Mark(**document["mark"]), str(document["told_by"]), str(document["digests"])
+    return Record(pieces, mark, told_by, digests, float(document["unix_s"]))
