@@ -103,3 +103,18 @@ def test_a_pipe_and_a_link_are_not_opened(tmp_path: Path) -> None:
     (tmp_path / "image/link").symlink_to(outside)
 
     assert ([], Searched()) == search(tmp_path / "image")
+
+
+@pytest.mark.parametrize("end", sorted(PACKERS))
+def test_a_packed_file_with_wrong_bits_ends_no_search(tmp_path: Path, end: str) -> None:
+    """A disk or a crash may do that to a log; that it was not looked into is told."""
+    packed = bytearray(PACKERS[end](os.urandom(100)))
+    packed[4:40] = b"\xff" * 36
+    (tmp_path / f"a{end}").write_bytes(packed)
+    (tmp_path / "b").write_bytes(WORD)
+    found, searched = search(tmp_path)
+
+    assert ["b"] == found
+    assert {"packed files that could not be unpacked to their end (damaged, or for more memory than there is)": 1} == (
+        searched.passed
+    )

@@ -6,9 +6,9 @@ import bz2
 import gzip
 import lzma
 import os
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
@@ -27,6 +27,8 @@ COMPRESSED = (".bz2", ".gz", ".xz", ".zst")
 _TOO_LARGE = "the ends of files that are larger than what is read of one"
 _NO_MORE = "files after the bounds of the search (bytes, files or seconds) were reached"
 _UNREADABLE = "files that could not be read"
+_NOT_UNPACKED = "packed files that could not be unpacked to their end (damaged, or for more memory than there is)"
+_DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +116,12 @@ class ImageSearch:
 
     def _unpacked(self, file: IO[bytes], name: str, find: Find) -> str:
         """Look into what a compressed file says; one that is none, or damaged, was looked at as it is."""
-        with suppress(OSError, EOFError, ValueError, lzma.LZMAError, *_zstd_errors(name)):
+        try:
             file.seek(0)
             return self._find_in(_opened(file, name), find)
-        return ""
+        except _DAMAGED + _zstd_errors(name):
+            self._passed[_NOT_UNPACKED] += 1
+            return ""
 
     def _find_in(self, file: _Readable, find: Find, size_bytes: int | None = None) -> str:
         """Return what is found. size_bytes: where this many were read, there is no more to ask for."""
