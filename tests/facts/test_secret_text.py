@@ -73,3 +73,13 @@ def test_values_that_are_known_need_no_shape() -> None:
     """They are found where shapes are not looked for."""
     assert "a secret of this builder" == what_in(b"a company-secret b", (b"company-secret",), shapes=False)
     assert "" == what_in(b"hf_" + b"Ab1" * 11, (), shapes=False)
+
+
+SIZE = 2 << 20
+MADE = (b"github_pat_" * (SIZE // 11) + b"-", b"xoxb-" * (SIZE // 5) + b"_", b"_AKIA" * (SIZE // 5))
+
+
+@pytest.mark.parametrize("text", MADE, ids=["GitHub", "Slack", "AWS"])
+def test_no_text_is_slow_to_search(text: bytes) -> None:
+    """One that is made for it takes one pass; a pattern that tries each beginning to the end would not end in time."""
+    assert what_in(text, ()) in ("", "a GitHub token", "a Slack token")

@@ -57,10 +57,10 @@ _CLOCK_SLACK_S = 5.0  # times of files are those of the kernel's last tick, or o
 _UNFINISHED = re.compile(r"\.(?:part|incomplete)(?:-\w+)?$")
 _P2P = re.compile(r"gpu_p2p_access_cache_for_[\d,]+\.json$")
 _RECORDS = ("doctor", "history", "image.json", "node.key.lock")
-_KEY_FILE = re.compile(rb"""^\s*key_file\s*=\s*["']([^"'\n]+)["']""", re.MULTILINE)
+_KEY_FILE = re.compile(rb"""^[ \t]*key_file\s*=\s*["']([^"'\n]+)["']""", re.MULTILINE)
 _NETRC = re.compile(rb"\bpassword\s+(\S+)")
 _IN_URL = re.compile(rb"://[^:@/\s]*:([^@/\s]+)@")
-_STORED = re.compile(rb"^\s*\w*token\w*\s*=\s*(\S+)", re.MULTILINE)
+_STORED = re.compile(rb"^[ \t]*\w{0,64}?token\w{0,64}\s*=\s*(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

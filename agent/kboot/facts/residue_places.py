@@ -308,7 +308,7 @@ SECRET_SETTINGS = re.compile(
 )
 """The same in settings of package managers and of networks."""
 
-URL_LOGIN = re.compile(rb"(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/@\"'$]*:[^\s/@\"'$]+|[A-Za-z0-9_-]{16,})@")
+URL_LOGIN = re.compile(rb"(\b[a-z][a-z0-9+.-]{1,20}://)([^\s/:@\"'$]*:[^\s/@\"'$]+|[A-Za-z0-9_-]{16,})@")
 """A URL with a name and a password before its host, or with a token."""
 
 PRIVATE_KEY = b"PRIVATE KEY-----"

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+# Each pattern ends where its repeated characters do, so that none is given back: in a text of many beginnings, the time
+# of one that gives back grows with the square of the text.
 _END = rb"(?![A-Za-z0-9_-])"
 
 
@@ -28,16 +30,18 @@ SHAPES = (
         _shape("a GitHub token", needle, rb"(?<![A-Za-z0-9])" + needle + rb"[A-Za-z0-9]{36,}(?![A-Za-z0-9])")
         for needle in (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_")
     ),
-    _shape("a GitHub token", b"github_pat_", rb"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{36,}" + _END),
+    _shape("a GitHub token", b"github_pat_", rb"(?<![A-Za-z0-9])github_pat_[A-Za-z0-9_]{36,}"),
     _shape("a GitLab token", b"glpat-", rb"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,}(?![A-Za-z0-9_-])"),
     # The ids of examples in documents end so.
     *(
         _shape(
-            "an AWS access key", needle, rb"(?<![A-Za-z0-9])" + needle + rb"(?!\w*EXAMPLE)[A-Z0-9]{16}(?![A-Za-z0-9])"
+            "an AWS access key",
+            needle,
+            rb"(?<![A-Za-z0-9])" + needle + rb"(?!\w{0,16}EXAMPLE)[A-Z0-9]{16}(?![A-Za-z0-9])",
         )
         for needle in (b"AKIA", b"ASIA")
     ),
-    _shape("a Slack token", b"xox", rb"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{20,}" + _END),
+    _shape("a Slack token", b"xox", rb"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{20,}"),
     _shape("an NGC key", b"nvapi-", rb"(?<![A-Za-z0-9])nvapi-[A-Za-z0-9_-]{40,}" + _END),
     _shape("an npm token", b"npm_", rb"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
     _shape("a PyPI token", b"pypi-AgE", rb"(?<![A-Za-z0-9])pypi-AgE[A-Za-z0-9_-]{50,}" + _END),
