@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -33,3 +34,11 @@ def test_what_is_no_json_is_a_value_error() -> None:
     """As the json module has it."""
     with pytest.raises(json.JSONDecodeError):
         parse_json("{")
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 5000])
+def test_an_integer_that_no_float_holds_is_a_value_error(number: str) -> None:
+    """Whoever wants a float would get an OverflowError; what configurations of models have is none."""
+    with pytest.raises(ValueError, match="digits"):
+        parse_json(f'{{"unix_s": {number}}}')
+    assert {"time_step_limit": [0.0, math.inf]} == parse_json('{"time_step_limit": [0.0, Infinity]}')

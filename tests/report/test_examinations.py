@@ -16,6 +16,7 @@ from kboot.host.paths import Paths
 from kboot.report.examinations import KEPT, Examination, Since, compare, find_examination, keep_examination
 from kboot.report.saved import save_report
 
+HUGE = f'{{"kind": "doctor", "mode": "quick", "started_unix_s": {"9" * 400}, "findings": []}}'
 NOW = "99999999-aaaa-bbbb-cccc-000000000000"
 
 
@@ -81,7 +82,7 @@ def test_a_run_is_found_by_the_number_of_its_boot(paths: Paths) -> None:
 
 def test_a_torn_or_foreign_file_is_no_run(paths: Paths, tmp_path: Path) -> None:
     """Nor is a document of another kind."""
-    for text in ("{", "[]", '{"kind": "boot"}', '{"kind": "doctor", "findings": 3}', "[" * 100_000):
+    for text in ("{", "[]", '{"kind": "boot"}', '{"kind": "doctor", "findings": 3}', "[" * 100_000, HUGE):
         file = tmp_path / "file"
         file.write_text(text)
         with pytest.raises(UsageError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KEPT = 30
 _LIMIT_BYTES = 8 << 20
 _BAD: Mapping[Status, int] = {"ok": 0, "skip": 0, "warn": 1, "unknown": 1, "fail": 2}
-_MEASURED = re.compile(r"\d[\d.,]* ?(?:%|(?:s|ms|min|h|d|[kMGTP]?i?B|°C|W)\b)")
+_MEASURED = re.compile(r"\d[\d.,]{0,30} ?(?:%|(?:s|ms|min|h|d|[kMGTP]?i?B|°C|W)\b)")
 _NAME = re.compile(r"\d+\.\d{3}_[0-9a-f-]{8,40}\.json")
 _BOOT_ID = re.compile(r"[0-9a-f-]{8,40}")
 
