@@ -67,6 +67,10 @@ def test_scanning_and_parsing_find_the_same(tensors: list[tuple[str, str, list[i
         b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}',
         b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}}',
         b"{" * 5000,
+        b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,' + b"9" * 5000 + b"]}}",
+        b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,' + b"9" * 400 + b"]}}",
+        b'{"a":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,4]}}',
+        b'{"a.experts.' + b"9" * 5000 + b'.b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}',
     ],
 )
 def test_what_is_no_header_is_said_with_its_file(text: bytes) -> None:

@@ -77,9 +77,14 @@ class HeaderNotValid(ValueError):
     """A header is not what a safetensors file begins with, or does not describe the file's data."""
 
 
+_MOST_NAME_BYTES = 1024
+_MOST_SHAPE_BYTES = 256
+_MOST_BYTES = 10**18
+
 # Each entry as every known writer prints it: name, dtype and shape, offsets. What differs is left to the JSON parser.
+# Bounded: Python turns no number of more than 4,300 digits into one.
 _ENTRY = re.compile(
-    rb'(?<=[{,])"([^"\\]+)":\{"dtype":"(\w+","shape":\[[\d,]*)\],"data_offsets":\[(\d+,\d+)\]\}',
+    rb'(?<=[{,])"([^"\\]{1,1024})":\{"dtype":"(\w+","shape":\[[\d,]{0,256})\],"data_offsets":\[(\d{1,18},\d{1,18})\]\}',
 )
 _Entry = tuple[bytes, bytes, bytes]
 
@@ -207,9 +212,11 @@ def _entry(name: str, entry: Mapping[str, object]) -> _Entry:
     if not (isinstance(dtype, str) and isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
         raise TypeError(f"tensor {name!r} has no valid dtype, shape and offsets")
     numbers = [*shape, *offsets]
-    if not all(type(n) is int and n >= 0 for n in numbers) or offsets[0] > offsets[1]:
+    if not all(type(n) is int and n >= 0 for n in numbers) or offsets[0] > offsets[1] or offsets[1] >= _MOST_BYTES:
         raise TypeError(f"tensor {name!r} has a size that is no size")
     words = ",".join(map(str, shape))
+    if len(words) > _MOST_SHAPE_BYTES or len(name.encode()) > _MOST_NAME_BYTES:
+        raise TypeError(f"tensor {name[:40]!r}… has a name or a shape that is too long")
     return name.encode(), f'{dtype}","shape":[{words}'.encode(), f"{offsets[0]},{offsets[1]}".encode()
 
 
