@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kboot.facts.fleet import FleetFacts, FleetNode, Network, collect_fleet
-from kboot.facts.fleet_names import expand_hostlist, hosts_of_group, nodes_of_addresses, nodes_of_peers, place_of
+from kboot.facts.fleet_names import (
+    MOST_NODES,
+    expand_hostlist,
+    hosts_of_group,
+    nodes_of_addresses,
+    nodes_of_peers,
+    place_of,
+)
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
 from kboot.profile.types import Discovery, FleetAsk
@@ -95,6 +102,14 @@ def test_addresses_are_ordered_as_numbers() -> None:
     nodes = nodes_of_addresses(["fd00::1", "10.0.0.10", "10.0.0.9", "10.0.0.10"], 7417)
 
     assert ("10.0.0.9", "10.0.0.10", "fd00::1") == tuple(node.host for node in nodes)
+
+
+def test_a_name_with_more_addresses_than_a_fleet_has_nodes_is_a_mistake() -> None:
+    """As any other list is."""
+    addresses = [f"10.{number >> 8}.{number & 255}.1" for number in range(MOST_NODES + 1)]
+    assert MOST_NODES == len(nodes_of_addresses(addresses[1:], 7417))
+    with pytest.raises(ValueError, match="4097 addresses, more than 4096 nodes"):
+        nodes_of_addresses(addresses, 7417)
 
 
 def test_nodes_of_one_host_are_told_apart_by_their_ports() -> None:

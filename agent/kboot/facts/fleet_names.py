@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kboot.facts.fleet_types import FleetNode
@@ -34,8 +35,15 @@ def nodes_of_peers(peers: Sequence[str], port: int) -> tuple[FleetNode, ...]:
 
 
 def nodes_of_addresses(addresses: Iterable[str], port: int) -> tuple[FleetNode, ...]:
-    """Return the nodes behind a DNS name, in the order of their addresses: resolvers answer in any order."""
-    ordered = sorted(set(addresses), key=lambda a: (ipaddress.ip_address(a).version, int(ipaddress.ip_address(a))))
+    """Return the nodes behind a DNS name, in the order of their addresses: resolvers answer in any order.
+
+    Raises:
+        ValueError: there are more than MOST_NODES.
+    """
+    addresses = set(addresses)
+    if len(addresses) > MOST_NODES:
+        raise ValueError(f"{len(addresses)} addresses, more than {MOST_NODES} nodes")
+    ordered = sorted(addresses, key=lambda a: (ipaddress.ip_address(a).version, int(ipaddress.ip_address(a))))
     return _named([(address, port) for address in ordered])
 
 
@@ -97,8 +105,8 @@ def place_of(
 
 def _named(peers: Sequence[tuple[str, int]]) -> tuple[FleetNode, ...]:
     unique = list(dict.fromkeys(peers))
-    hosts = [host for host, _ in unique]
-    return tuple(FleetNode(host if hosts.count(host) == 1 else f"{host}:{port}", host, port) for host, port in unique)
+    hosts = Counter(host for host, _ in unique)
+    return tuple(FleetNode(host if hosts[host] == 1 else f"{host}:{port}", host, port) for host, port in unique)
 
 
 def _split(text: str) -> list[str]:
