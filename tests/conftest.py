@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 from guards.no_io import Watch
 
-# How long an example takes says how busy the machine is, and nothing of the code. Explaining a failure traces every line
-# and outlasts the test's own deadline, so that the failing example would not be told.
+# How long an example takes says how busy the machine is, and nothing of the code. Explaining a failure traces every
+# line and may outlast the test's own deadline, so that the failing example would not be told.
 settings.register_profile(
     "kboot",
     deadline=None,

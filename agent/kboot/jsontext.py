@@ -12,8 +12,8 @@ def parse_json(data: str | bytes) -> Any:
     """Return the value; every text in it can be written as UTF-8.
 
     The json module takes half of a surrogate pair ("\\ud800") for a text, which nothing could print, and answers what
-    is nested thousands deep with a RecursionError, which is no ValueError. It takes integers
-    that no float holds, an OverflowError where one is wanted. NaN and Infinity pass: models' configurations have them.
+    is nested thousands deep with a RecursionError, which is no ValueError. It takes integers that no float holds, an
+    OverflowError where one is wanted. NaN and Infinity pass: models' configurations have them.
 
     Raises:
         ValueError: not JSON, nested too deep, or an integer that no float holds.

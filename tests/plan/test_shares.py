@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kboot.pieces import PIECE_BYTES, bytes_of, runs_of
 from kboot.plan.memory.tensors import HeaderNotValid
-from kboot.plan.shares import holders, is_divided, local_experts, needed_pieces
+from kboot.plan.shares import holders, is_divided, local_experts, needed_pieces, why_whole
 from kboot.profile.types import LayoutAsk, ParallelAsk
 
 MIB = 1 << 20
@@ -62,6 +62,13 @@ def test_where_an_engine_may_read_more_a_sentence_says_why(asked: LayoutAsk, nod
 
     assert isinstance(answer, str)
     assert said in answer
+
+
+def test_a_reason_that_is_not_the_models_needs_no_model() -> None:
+    """Where no header was read, the reason is still the layout's; that a model has no experts a header says."""
+    assert "only vLLM" in why_whole(layout(engine="command"), 4)
+    assert "" == why_whole(layout(), 4)
+    assert "the model has no experts" == local_experts(layout(), 0, 4, 0, 93)
 
 
 def test_flags_that_change_nothing_are_no_reason() -> None:

@@ -14,7 +14,7 @@ from kboot.plan.fit import WEIGHT_SUFFIXES
 from kboot.plan.group import Group
 from kboot.plan.memory.model import Model
 from kboot.plan.memory.tensors import HeaderNotValid
-from kboot.plan.shares import holders, is_divided, local_experts, needed_pieces
+from kboot.plan.shares import holders, is_divided, local_experts, needed_pieces, why_whole
 from kboot.profile.types import LayoutAsk
 from kboot.quantities import show_gb
 from kboot.sources.types import Source
@@ -45,7 +45,8 @@ def divide(
     Each node fetches about as many bytes of them whole as the others, and of the rest the pieces that its ranks load.
     """
     if model is None:
-        return Divided(checkpoint, f"{_WHOLE}: the headers of the checkpoint could not be read")
+        why = why_whole(layout, len(group.members)) or "the headers of the checkpoint could not be read"
+        return Divided(checkpoint, f"{_WHOLE}: {why}")
     experts = local_experts(layout, group.rank, len(group.members), model.experts, len(model.layers))
     if isinstance(experts, str):
         return Divided(checkpoint, f"{_WHOLE}: {experts}")

@@ -59,18 +59,27 @@ def local_experts(layout: LayoutAsk, node_rank: int, nodes: int, experts: int, l
 
     nodes: that were found to serve together.
     """
-    if layout.engine != "vllm":
-        return f"only vLLM is known to leave the experts of other nodes unread, and the engine is {layout.engine}"
-    if layout.nodes < 2 or nodes != layout.nodes:
-        return "the experts are those of one node: nobody else would have the rest of them"
-    if not layout.parallel.expert or not experts:
-        return f"layout {layout.name} does not spread experts over its ranks"
-    if flag := _reads_all(layout):
-        return f"with {flag} the engine may read every expert"
+    if why := why_whole(layout, nodes):
+        return why
+    if not experts:
+        return "the model has no experts"
     share: Share | None = share_of(layout, node_rank, experts, layers)
     if share is None or share.experts is None:
         return f"which experts a node's ranks load is not known for layout {layout.name}"
     return share.experts
+
+
+def why_whole(layout: LayoutAsk, nodes: int) -> str:
+    """Return why an engine may read every expert, whatever the model; empty where it may not."""
+    if layout.engine != "vllm":
+        return f"only vLLM is known to leave the experts of other nodes unread, and the engine is {layout.engine}"
+    if layout.nodes < 2 or nodes != layout.nodes:
+        return "the experts are those of one node: nobody else would have the rest of them"
+    if not layout.parallel.expert:
+        return f"layout {layout.name} does not spread experts over its ranks"
+    if flag := _reads_all(layout):
+        return f"with {flag} the engine may read every expert"
+    return ""
 
 
 def _reads_all(layout: LayoutAsk) -> str:

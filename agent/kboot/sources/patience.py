@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from kboot.errors import SourceError
 from kboot.host.clock import boot_monotonic_s, monotonic_s, sleep_s
+from kboot.quantities import show_seconds
 from kboot.sources.stopping import stopped
 from kboot.sources.types import NotYet, RateLimited
 
@@ -57,7 +58,7 @@ class Patience:
         wait_s = self._wait_s(exc)
         if wait_s is None:
             raise exc
-        self._on_wait(f"{exc.message}; asking again in {wait_s:.0f} s")
+        self._on_wait(f"{exc.message}; asking again in {show_seconds(wait_s)}")
         if stop is None:
             self._sleep(wait_s)
         elif stop.wait(wait_s):
