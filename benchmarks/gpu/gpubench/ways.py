@@ -153,6 +153,7 @@ def _stock_kept(setup: Setup, bytecode: Bytecode) -> str:
 
 def _kboot_first(setup: Setup, bytecode: Bytecode) -> str:
     shutil.rmtree(setup.node, ignore_errors=True)
+    _fresh_home(setup, "kboot-home")
     write_profile(setup)
     return f"{bytecode.remove()} compiled files removed; page cache dropped: {_drop(setup)}"
 
