@@ -137,16 +137,17 @@ class CheckpointFacts:
     @property
     def missing_bytes(self) -> int:
         """Bytes still to fetch, partial credit counted."""
-        return sum(_missing_bytes(f) for f in self.files if f.state in _NOT_HERE)
+        return sum(_missing_bytes(f) for f in self.files if _is_fetched(f))
 
     @property
     def disk_bytes(self) -> int:
         """Disk space that fetching the rest still takes: blocks that a killed fetch reserved are not taken again."""
-        left = {f.file.blob_id: _left_bytes(f) for f in self.files if f.state in _NOT_HERE}
+        left = {f.file.blob_id: _left_bytes(f) for f in self.files if _is_fetched(f)}
         return sum(left.values())
 
 
-_NOT_HERE = frozenset({"absent", "partial", "damaged"})
+def _is_fetched(local: LocalFile) -> bool:
+    return local.share is not None or local.state in ("absent", "partial", "damaged")
 
 
 def _missing_bytes(local: LocalFile) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import literals
 import pytest
 
-from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
+from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile, Share
 from kboot.errors import DoesNotFit, ExitStatus
 from kboot.facts.types import Gpu, MemoryFacts, MigSlice, Mount, NodeFacts
 from kboot.plan.fit_node import HOST_BYTES_PER_WORKER, FitLine, first_that_fits, fit_node, node_does_not_fit
@@ -294,3 +294,12 @@ def test_blocks_of_a_killed_fetch_are_not_needed_again() -> None:
     )
 
     assert 104 == facts.disk_bytes
+
+
+def test_the_rest_of_a_part_that_was_begun_is_still_to_fetch() -> None:
+    """Of a file that is here in part, what this node's ranks load and do not have yet moves, and takes room."""
+    file = RemoteFile("a", 100, "a" * 64, "a" * 64)
+    begun = LocalFile(file, "shared", 20, share=Share(0b11, "n1", frozenset({0}), size_bytes=60, have_bytes=20))
+    facts = CheckpointFacts(Listing("org/m", "main", "c" * 40, (file,), (), "literal"), (begun,), "", False)
+
+    assert (40, 40) == (facts.missing_bytes, facts.disk_bytes)
