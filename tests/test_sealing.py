@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kboot.facts.residue import ImageFolders
 from kboot.host.image import ImageTree
 from kboot.host.real import RealHost
@@ -17,8 +19,8 @@ def put(root: Path, path: str, text: str = "x") -> None:
     (root / path).write_text(text)
 
 
-def sealed(root: Path, ask: SealAsk = SealAsk(), **env: str) -> SealReport:  # noqa: B008
-    return seal_image(ImageTree(root), FOLDERS, RealHost(), env, ask)
+def sealed(root: Path, ask: SealAsk = SealAsk()) -> SealReport:  # noqa: B008
+    return seal_image(ImageTree(root), FOLDERS, RealHost(), {}, ask)
 
 
 def test_a_look_changes_nothing(tmp_path: Path) -> None:
@@ -54,11 +56,16 @@ def test_a_token_in_a_persons_file_is_an_error_that_names_it(tmp_path: Path) -> 
     assert "" == (tmp_path / "etc/machine-id").read_text()
 
 
-def test_a_secret_of_the_builders_environment_is_looked_for_by_its_value(tmp_path: Path) -> None:
-    """It looks like no token, and a log holds it."""
+@pytest.mark.parametrize(
+    ("name", "emptied"), [("HF_TOKEN", True), ("NGC_API_KEY", True), ("VAULT_TOKEN", True), ("PGPASSWORD", False)]
+)
+def test_a_token_of_the_builders_environment_is_looked_for_by_its_value(
+    tmp_path: Path, name: str, emptied: bool
+) -> None:
+    """It looks like no token, and a log holds it. A password may be an ordinary word."""
     put(tmp_path, "etc/machine-id", "")
     put(tmp_path, "var/log/build.log", "login with company-secret-1")
-    report = sealed(tmp_path, HF_TOKEN="company-secret-1")
+    report = seal_image(ImageTree(tmp_path), FOLDERS, RealHost(), {name: "company-secret-1"}, SealAsk())
 
-    assert (["var/log/build.log"], None) == ([a.path for a in report.actions], report.error)
-    assert "" == (tmp_path / "var/log/build.log").read_text()
+    assert (["var/log/build.log"] if emptied else [], None) == ([a.path for a in report.actions], report.error)
+    assert ("" if emptied else "login with company-secret-1") == (tmp_path / "var/log/build.log").read_text()

@@ -9,15 +9,13 @@ from kboot.apply.seal import seal
 from kboot.errors import ActionFailed, KbootError
 from kboot.facts.image_ground import image_ground
 from kboot.facts.residue import Found, ImageFolders, find_residue, known_secrets
+from kboot.facts.residue_places import TOKEN_NAMES
 from kboot.host.image import ImageTree
 from kboot.host.image_search import SearchBounds, Searched
 from kboot.host.types import Host
 from kboot.plan.seal import Remains, SealAction, SealPlan, plan_seal
 from kboot.report.types import Outcome
 
-SECRET_VARIABLES = (
-    *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GITHUB_TOKEN"),
-)
 _NAMED = 5
 
 
@@ -73,7 +71,7 @@ def seal_image(tree: ImageTree, folders: ImageFolders, host: Host, env: Mapping[
 
     env: in which secrets of this builder are, to be looked for by their value.
     """
-    secrets = known_secrets(tree, folders, [env[name] for name in SECRET_VARIABLES if env.get(name)])
+    secrets = known_secrets(tree, folders, [env[name] for name in TOKEN_NAMES if env.get(name)])
     ground = image_ground(tree, host)
 
     def planned(found: Found) -> SealPlan:

@@ -270,34 +270,25 @@ RUNTIMES = (".cache/kboot",)
 """kboot's own folders of users other than root, below a home."""
 
 NO_TEXTS = (
-    *(
-        ".7z",
-        ".a",
-        ".bin",
-        ".br",
-        ".gguf",
-        ".gif",
-        ".jar",
-        ".jpg",
-        ".lz4",
-        ".mp4",
-        ".o",
-        ".onnx",
-        ".png",
-        ".pt",
-        ".pth",
-    ),
-    *(".pyc", ".safetensors", ".so", ".webp", ".whl", ".zip"),
+    *(".7z", ".a", ".bin", ".br", ".gguf", ".gif", ".jar", ".jpg", ".lz4", ".mp4", ".o", ".onnx", ".png", ".pt"),
+    *(".pth", ".pyc", ".safetensors", ".so", ".webp", ".whl", ".zip"),
 )
 """Ends of names of files that are no text, or packed in a way that is not undone here."""
 
+TOKEN_NAMES = (
+    *("ANTHROPIC_API_KEY", "ARM_CLIENT_SECRET", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET"),
+    *("CI_JOB_TOKEN", "CLOUDFLARE_API_TOKEN", "COMET_API_KEY", "DIGITALOCEAN_ACCESS_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"),
+    *("GITLAB_TOKEN", "HF_API_TOKEN", "HF_TOKEN", "HUGGINGFACE_TOKEN", "HUGGING_FACE_HUB_TOKEN", "LAMBDA_API_KEY"),
+    *("MISTRAL_API_KEY", "NGC_API_KEY", "NPM_TOKEN", "NVIDIA_API_KEY", "OPENAI_API_KEY", "REPLICATE_API_TOKEN"),
+    *("SLACK_TOKEN", "UV_PUBLISH_TOKEN", "VAULT_TOKEN", "WANDB_API_KEY"),
+)
+"""Variables of tokens and keys: what the builder's have is looked for in every text."""
+
+PASSWORD_NAMES = ("DOCKER_PASSWORD", "MYSQL_PWD", "PGPASSWORD", "RCLONE_CONFIG_PASS", "TWINE_PASSWORD")
+"""The same of passwords, which may be ordinary words: no text is searched for them."""
+
 SECRET_VARIABLES = re.compile(
-    rb"""\b(HF_TOKEN|HUGGING_FACE_HUB_TOKEN|HUGGINGFACE_TOKEN|AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN"""
-    rb"""|AZURE_CLIENT_SECRET|NGC_API_KEY|NVIDIA_API_KEY|WANDB_API_KEY|GITHUB_TOKEN|GH_TOKEN|GITLAB_TOKEN|CI_JOB_TOKEN"""
-    rb"""|HF_API_TOKEN|OPENAI_API_KEY|ANTHROPIC_API_KEY|REPLICATE_API_TOKEN|MISTRAL_API_KEY|SLACK_TOKEN|VAULT_TOKEN"""
-    rb"""|DOCKER_PASSWORD|NPM_TOKEN|TWINE_PASSWORD|UV_PUBLISH_TOKEN|PGPASSWORD|MYSQL_PWD|RCLONE_CONFIG_PASS"""
-    rb"""|CLOUDFLARE_API_TOKEN|DIGITALOCEAN_ACCESS_TOKEN|COMET_API_KEY|LAMBDA_API_KEY|ARM_CLIENT_SECRET)"""
-    rb"""(\s*=\s*["']?)([^\s"'$#;]+)"""
+    rb"\b(" + "|".join((*TOKEN_NAMES, *PASSWORD_NAMES)).encode() + rb""")(\s*=\s*["']?)([^\s"'$#;]+)"""
 )
 """An assignment of a secret: name, what stands between, value. A value that is another variable is none."""
 
