@@ -190,6 +190,15 @@ def test_a_copy_of_a_disk_has_proven_nothing(store: Store, digests: Digests) -> 
         assert 0b11 == filling.prove(0b111111, always)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of another user's")
+def test_what_another_user_wrote_proves_nothing(store: Store, digests: Digests) -> None:
+    """A record of theirs is none, whatever it says."""
+    fill(store, digests, 0)
+    os.chown(store.shares.folder(REPO) / "records" / f"{FILE.blob_id}.json", 65534, 65534)
+
+    assert "absent" == store.look(REPO, FILE).state
+
+
 def test_a_whole_file_comes_first(store: Store, digests: Digests) -> None:
     """Where it is proven by its own hash, a part of it is nothing any more."""
     fill(store, digests, 0)

@@ -32,6 +32,7 @@ from kboot.host.files import (
     replace_link,
 )
 from kboot.host.pagecache import new_buffer
+from kboot.host.sharing import require_own
 from kboot.jsontext import parse_json
 from kboot.pieces import PIECE_BYTES, Pieces, bytes_of, piece_range, pieces_in, runs_of
 from kboot.quantities import show_bytes
@@ -91,15 +92,15 @@ class Shares:
         return LocalFile(file, "shared", have, record.unix_s, why=why, loaded=loaded, told_by=told_by)
 
     def record(self, repo: str, file: RemoteFile) -> Record | None:
-        """Return what was proven of a file, if it has not changed since."""
+        """Return what was proven of a file, if it has not changed since; another user's word proves nothing."""
         if not exists(self.folder(repo)):
             return None
+        said, path = self._record_path(repo, file.blob_id), self.data_path(repo, file.blob_id)
         try:
-            document = parse_json(read_small(self._record_path(repo, file.blob_id), _LIMIT_RECORD_BYTES))
-            record = _read_record(document, file)
-            path = self.data_path(repo, file.blob_id)
+            require_own(said)
+            record = _read_record(parse_json(read_small(said, _LIMIT_RECORD_BYTES)), file)
             now = self._marks.mark(path, identity(path))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ActionFailed, OSError, ValueError, KeyError, TypeError):
             return None
         return record if record.mark.same_file(now) else None
 
