@@ -24,7 +24,7 @@ from kboot.report.types import Outcome
 from kboot.sources.headers import local_headers
 from kboot.sources.peers import Peer, pieces_target
 from kboot.sources.stopping import interrupted_by
-from kboot.store.digests import Digests, read_document
+from kboot.store.digests import read_document
 from kboot.store.shares import Filling
 from kboot.store.store import Store
 
@@ -105,6 +105,7 @@ class _Run:
         self.done: dict[str, Outcome] = {}  # by blob id
         self._published: dict[str, Mapping[str, str]] = {name: {} for name in sharing.peers}
         self._signs: dict[str, object] = {}
+        self._why: dict[str, str] = {}  # a node gave no list when it was asked last
         self._news_s = dict.fromkeys(sharing.peers, monotonic_s())
         self._told_s: dict[str, float] = {}
         self._rounds: dict[str, int] = {}
@@ -142,8 +143,13 @@ class _Run:
                 document = peer.ask(target)
                 published = {str(blob): str(mark) for blob, mark in dict(document["published"]).items()}
                 sign = (len(published), document["moved"])
-            except (SourceError, KeyError, TypeError, ValueError):
+            except SourceError as exc:
+                self._why[name] = exc.message
                 continue
+            except (KeyError, TypeError, ValueError):
+                self._why[name] = "it answers with no such list"
+                continue
+            self._why.pop(name, None)
             self._published[name] = published
             if self._signs.get(name) != sign:
                 self._signs[name], self._news_s[name] = sign, monotonic_s()
@@ -169,7 +175,8 @@ class _Run:
         if quiet_s < self._sharing.patience_s:
             return False
         text = f"{holder} publishes no digests of {action.file.path}, and has not got on for {quiet_s:.0f} s"
-        self._emit(Notice("share.not_published", f"{text}: the file is fetched whole"))
+        why = f" ({self._why[holder]})" if holder in self._why else ""
+        self._emit(Notice("share.not_published", f"{text}{why}: the file is fetched whole"))
         return True
 
     def _is_tried_again(self, action: FetchShare) -> bool:
@@ -234,12 +241,9 @@ class _Run:
                     self._fill(action, peer, filling, more)
             finally:
                 filling.finish()
-        return self._effect(action, peer, filling.received_bytes, digests)
-
-    def _effect(self, action: FetchShare, peer: Peer, moved: int, digests: Digests) -> Effect:
-        part, size = show_bytes(action.share.size_bytes), show_bytes(action.file.size_bytes)
+        part, size = show_bytes(action.share.size_bytes), show_bytes(file.size_bytes)
         after = f"{part} of {size}, proven by range digests of {digests.node} and not by the file's own hash"
-        return Effect(after=after, size_bytes=moved, source=peer.name)
+        return Effect(after=after, size_bytes=filling.received_bytes, source=peer.name)
 
     def _more_needed(self, action: FetchShare) -> Pieces:
         """Return what the ranks need by the header that is here, proven: the plan's was read from anywhere."""
