@@ -17,6 +17,7 @@ from kboot.store.store import Store
 
 _LOOK_S = 0.2
 _AGAIN_S = 60.0  # a file whose digests could not be made is tried again
+_END_S = 5.0  # a disk that hangs keeps no process from its end
 
 Pages = dict[str, Callable[[], bytes]]
 
@@ -53,7 +54,7 @@ class Publisher:
         with self._lock:
             thread = self._thread
         if thread is not None:
-            thread.join()
+            thread.join(_END_S)
 
     def _run(self) -> None:
         """Work until everything is published: while an engine serves, nothing runs here."""
