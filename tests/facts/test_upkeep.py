@@ -153,10 +153,10 @@ def test_settings_of_the_services_without_secrets(tmp_path: Path) -> None:
     assert ["/etc/kboot/engine.env"] == [e.path for e in found.env_files or ()]
 
 
-def test_secrets_that_everybody_may_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", ["HF_TOKEN=hf_" + "aB3" * 12, "NGC_API_KEY=nvapi-" + "aB3_" * 12])
+def test_secrets_that_everybody_may_read(tmp_path: Path, setting: str) -> None:
     """A configuration with a token, and the node's key, by their modes; with 0600 nothing is found."""
-    token = "hf_" + "aB3" * 12
-    files: dict[str, str | bytes] = {"etc/kboot/env": f"HF_TOKEN={token}\n", "var/lib/kboot/node.key": "k"}
+    files: dict[str, str | bytes] = {"etc/kboot/env": f"{setting}\n", "var/lib/kboot/node.key": "k"}
     root = tmp_path / "a"
     read(root, files)
     for name, mode in (("etc/kboot/env", 0o644), ("var/lib/kboot/node.key", 0o604)):

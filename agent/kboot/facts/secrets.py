@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kboot.facts.secret_text import what_in
 from kboot.facts.upkeep_types import Readable
 from kboot.host.access import access_to, processes_that_show_a_token
 from kboot.host.files import read_small
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from kboot.host.paths import Paths
     from kboot.host.types import Host
 
-_TOKEN = re.compile(rb"\bhf_[A-Za-z0-9]{30,}\b")
 _HUB_TOKEN = ".cache/huggingface/token"
 _HOMES = ("/root", "/home")
 _MOST_HOMES = 50
@@ -87,6 +87,6 @@ def _configurations(paths: Paths) -> list[Path]:
 
 def _has_token(path: Path) -> bool:
     try:
-        return _TOKEN.search(read_small(path, _CONFIG_BYTES)) is not None
+        return what_in(read_small(path, _CONFIG_BYTES), ()) != ""
     except OSError:
         return False
