@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from kboot.apply.answering import engine_answers
 from kboot.apply.cache_push import leaving
 from kboot.apply.examine import Examiner
 from kboot.apply.joining import Peering
@@ -337,30 +338,27 @@ def run_daemon(
     host: Host,
     paths: Paths,
     emit: Emit,
-    options: BootOptions | None = None,
-    notifier: Notifier | None = None,
-    timing: Timing | None = None,
-    config: NodeConfig | None = None,
-    doctor: Sequence[str] = (),
+    options: BootOptions,
+    config: NodeConfig,
+    doctor: Sequence[str],
 ) -> int:
     """Run the daemon in this process until it is told to stop; return its exit status.
 
     load: reads the profile before each boot, so that SIGHUP sees what was edited. config: metrics and notices.
-    doctor: the command line that keeps what doctor finds at this boot; empty = it is not kept.
+    doctor: the command line that keeps what doctor finds at this boot.
 
     Raises:
         KbootError: preparing the node failed for good; its status is the process's.
         ActionFailed: another daemon runs with these paths ("locked"), or its socket cannot be made.
     """
     make_dirs(paths.runtime)
-    config, ask = config or NodeConfig(), options or BootOptions()
     with lock_file(paths.runtime / "daemon.lock", timeout_s=0.0):
         inbox, peering, proof = Inbox(paths.socket), Peering(paths), Proof(host, paths, emit)
-        examiner = Examiner(doctor, host, paths, emit)
+        examiner = Examiner(doctor, emit, partial(engine_answers, host, paths))
 
         def prepare(tell: Emit, stop: threading.Event) -> BootReport:
-            done = proof.after(load(), lambda p: boot(p, host, paths, ask, tell, stop, peering=peering))
-            if doctor and done.status in ("done", "degraded"):
+            done = proof.after(load(), lambda p: boot(p, host, paths, options, tell, stop, peering=peering))
+            if done.status in ("done", "degraded"):
                 examiner.offer()
             return with_power_on(done, paths, emit)
 
@@ -370,9 +368,8 @@ def run_daemon(
                 prepare=prepare,
                 record=paths.handoff,
                 inbox=inbox,
-                notifier=notifier or own_notifier(),
+                notifier=own_notifier(),
                 forward=emit,
-                timing=timing or Timing(),
                 drain=leaving(load, paths, len(host.affinity()), host.environ()),
                 stands_by=lambda: config.standby and not is_live(paths, host),
             )

@@ -44,7 +44,7 @@ class Proof:
 
     def __init__(self, host: Host, paths: Paths, emit: Emit, answers: Callable[[], bool] | None = None) -> None:
         self._host, self._paths, self._emit = host, paths, emit
-        self._answers = answers or partial(engine_answers, host, paths, _ASK_S)
+        self._answers = answers or partial(engine_answers, host, paths)
         self._stop, self._offered = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._profile: Profile | None = None

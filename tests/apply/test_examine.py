@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,8 +13,6 @@ import pytest
 
 from kboot.apply.examine import Examiner
 from kboot.events import Event, Notice
-from kboot.host.paths import Paths
-from kboot.host.real import RealHost
 
 DEADLINE_S = 60.0
 NICE = 1
@@ -44,9 +42,8 @@ def step_back(nice: int) -> None:
 
 
 @contextmanager
-def examining(folder: Path, argv: tuple[str, ...], heard: Heard, serves: threading.Event) -> Iterator[Examiner]:
-    paths = Paths(folder / "state", folder / "run", folder / "etc")
-    examiner = Examiner(argv, RealHost(), paths, heard, serves.is_set, look_s=0.01, step_back=lambda: step_back(NICE))
+def examining(argv: tuple[str, ...], heard: Heard, answers: Callable[[], bool]) -> Iterator[Examiner]:
+    examiner = Examiner(argv, heard, answers, look_s=0.01, step_back=lambda: step_back(NICE))
     examiner.begin()
     try:
         yield examiner
@@ -60,10 +57,17 @@ def program(text: str) -> tuple[str, ...]:
 
 def test_doctor_looks_once_the_engine_answers_behind_everybody_else(tmp_path: Path) -> None:
     """Not before; at the priority of the thread that waits; again after the next boot."""
-    mark, heard, serves = tmp_path / "mark", Heard(), threading.Event()
+    mark, heard, serves, asked = tmp_path / "mark", Heard(), threading.Event(), threading.Semaphore(0)
+
+    def answers() -> bool:
+        asked.release()
+        return serves.is_set()
+
     text = f"import os; open({str(mark)!r}, 'a').write(f'{{os.nice(0)}};')"
-    with examining(tmp_path, program(text), heard, serves) as examiner:
+    with examining(program(text), heard, answers) as examiner:
         examiner.offer()
+        assert asked.acquire(timeout=DEADLINE_S)
+        assert asked.acquire(timeout=DEADLINE_S)
         assert not mark.exists()
         serves.set()
         assert heard.wait().startswith("doctor.kept: ")
@@ -74,11 +78,10 @@ def test_doctor_looks_once_the_engine_answers_behind_everybody_else(tmp_path: Pa
 
 
 @pytest.mark.parametrize("status", [0, 3, 4])
-def test_a_sick_node_is_kept_as_well(tmp_path: Path, status: int) -> None:
+def test_a_sick_node_is_kept_as_well(status: int) -> None:
     """Doctor's own statuses say how the node is; it ran all the same."""
-    heard, serves = Heard(), threading.Event()
-    serves.set()
-    with examining(tmp_path, program(f"raise SystemExit({status})"), heard, serves) as examiner:
+    heard = Heard()
+    with examining(program(f"raise SystemExit({status})"), heard, lambda: True) as examiner:
         examiner.offer()
         assert heard.wait().startswith("doctor.kept: ")
 
@@ -90,21 +93,19 @@ def test_a_sick_node_is_kept_as_well(tmp_path: Path, status: int) -> None:
         (("/nowhere/kboot",), "what doctor finds is not kept with this boot: No such file or directory"),
     ],
 )
-def test_a_doctor_that_cannot_run_is_told_and_no_more(tmp_path: Path, argv: tuple[str, ...], said: str) -> None:
+def test_a_doctor_that_cannot_run_is_told_and_no_more(argv: tuple[str, ...], said: str) -> None:
     """The daemon goes on, and the next boot tries again."""
-    heard, serves = Heard(), threading.Event()
-    serves.set()
-    with examining(tmp_path, argv, heard, serves) as examiner:
+    heard = Heard()
+    with examining(argv, heard, lambda: True) as examiner:
         for _ in range(2):
             examiner.offer()
             assert f"doctor.not_run: {said}" == heard.wait()
 
 
-def test_one_that_waits_for_an_engine_ends_at_once(tmp_path: Path) -> None:
-    """Nothing is started then; without a record no engine can answer."""
+def test_one_that_waits_for_an_engine_ends_at_once() -> None:
+    """Nothing is started then."""
     heard = Heard()
-    paths = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
-    examiner = Examiner(program("raise SystemExit(0)"), RealHost(), paths, heard, look_s=DEADLINE_S)
+    examiner = Examiner(program("raise SystemExit(0)"), heard, lambda: False, look_s=DEADLINE_S)
     examiner.begin()
     examiner.offer()
     examiner.end()

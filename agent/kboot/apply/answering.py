@@ -50,7 +50,7 @@ def answering(record: HandoffRecord, host: Host, timeout_s: float, scopes: Seque
     return Answering(None if None in proven else False, held_by(holders[0]))
 
 
-def engine_answers(host: Host, paths: Paths, timeout_s: float) -> bool:
+def engine_answers(host: Host, paths: Paths, timeout_s: float = 5.0) -> bool:
     """Return whether the engine of this node's record serves, as far as this user may see; False without a record."""
     try:
         record = read_handoff(paths)

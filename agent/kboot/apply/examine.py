@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 
-from kboot.apply.answering import engine_answers
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s
-from kboot.host.paths import Paths
 from kboot.host.priority import be_idle
 from kboot.host.processes import run
-from kboot.host.types import Host
 
 WAIT_S = 3600.0
 """Doctor starts when the engine answers, so that it asks no GPU of one that starts; a node without one has it then."""
@@ -24,7 +20,7 @@ TIMEOUT_S = 300.0
 """Many times what the quick questions take: the child works only while nobody else wants the CPU."""
 
 _LOOK_S = 5.0
-_ASK_S = 5.0
+_END_S = 5.0
 _GOOD = frozenset({0, 3, 4})  # doctor's own: nothing, warnings, a failure
 
 
@@ -37,16 +33,13 @@ class Examiner:
     def __init__(
         self,
         argv: Sequence[str],
-        host: Host,
-        paths: Paths,
         emit: Emit,
-        answers: Callable[[], bool] | None = None,
+        answers: Callable[[], bool],
         look_s: float = _LOOK_S,
         step_back: Callable[[], None] = be_idle,
     ) -> None:
-        self._argv, self._emit, self._look_s = tuple(argv), emit, look_s
-        self._answers = answers or partial(engine_answers, host, paths, _ASK_S)
-        self._step_back = step_back
+        self._argv, self._emit, self._answers = tuple(argv), emit, answers
+        self._look_s, self._step_back = look_s, step_back
         self._stop, self._offered = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="examine", daemon=True)
 
@@ -62,7 +55,7 @@ class Examiner:
         """Stop waiting; a child that works is left to its end, which is near."""
         self._stop.set()
         self._offered.set()
-        self._thread.join(_ASK_S)
+        self._thread.join(_END_S)
 
     def _run(self) -> None:
         self._step_back()

@@ -61,11 +61,15 @@ def command(common: Common, asked: Asked) -> None:
         tracker.emit(event)
         lines.emit(event)
 
-    options = BootOptions(token_file=node.config.token_file)
     status = run_daemon(
-        *(name, lambda: open_profile(asked, node), node.host, node.paths, emit, options),
-        config=node.config,
-        doctor=_doctor(common, asked),
+        name,
+        lambda: open_profile(asked, node),
+        node.host,
+        node.paths,
+        emit,
+        BootOptions(token_file=node.config.token_file),
+        node.config,
+        _doctor(common, asked),
     )
     if status != ExitStatus.DONE:
         raise Finished(ExitStatus(status))
