@@ -117,6 +117,16 @@ class LocalFile:
     alone: bool = False
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all of it is here under its final name, as far as its size tells."""
+        return self.state in ("verified", "present")
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether something of it can be read: all, or what this node's ranks load."""
+        return self.is_whole or self.state == "shared"
+
+    @property
     def loaded_bytes(self) -> int:
         """How much of it this node's ranks load."""
         return sum(end - start for start, end in self.loaded) or self.file.size_bytes

@@ -117,7 +117,7 @@ def probe_checkpoint(
 
 def probe_rates(paths: Paths, facts: NodeFacts, checkpoint: CheckpointFacts, budget: Budget, emit: Emit) -> NodeFacts:
     """Return the facts with what reading real shards for a few seconds showed."""
-    here = [f.file for f in checkpoint.files if f.state in ("verified", "present")]
+    here = [f.file for f in checkpoint.files if f.is_whole]
     largest = sorted(here, key=lambda file: file.size_bytes, reverse=True)[:_SAMPLED_FILES]
     if not largest or not largest[0].size_bytes:
         return facts

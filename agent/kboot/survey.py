@@ -127,7 +127,7 @@ class Surveyor:
         measured = facts.measured
         if checkpoint is not None:
             repo = checkpoint.listing.repo
-            here = [f for f in checkpoint.files if f.state in ("verified", "present") and f.file.size_bytes]
+            here = [f for f in checkpoint.files if f.is_whole and f.file.size_bytes]
             reads = first_reads([store.blob_path(repo, f.file.blob_id) for f in here], _READS, part_s)
             rot = sample_rot(store, repo, here, threads, part_s)
             measured = replace(

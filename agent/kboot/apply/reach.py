@@ -30,7 +30,7 @@ def sources_of(profile: Profile, host: Host, token_file: str, emit: Emit, store:
 
 def _is_whole(profile: Profile, store: Store) -> bool:
     listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
-    return listing is not None and all(f.state in ("verified", "present") for f in store.local(listing))
+    return listing is not None and all(f.is_whole for f in store.local(listing))
 
 
 def _on_wait(emit: Emit) -> Callable[[str], None]:

@@ -102,7 +102,7 @@ class _Division:
         holder = self.holder_of[local.file.blob_id]
         if holder == self.me:
             return replace(local, alone=True)
-        if local.state in ("verified", "present"):
+        if local.is_whole:
             return local
         size_bytes = local.file.size_bytes
         record = self.store.shares.record(self.repo, local.file)

@@ -298,7 +298,7 @@ def _check_index(job: _Job) -> Mapping[str, VerificationFailed]:
     except structure.NotValid as exc:
         job.emit(Notice("index.not_valid", f"the weight index is not compared with the shards: {exc}"))
         return {}
-    whole = {path for path, local in job.local_of.items() if local.state in ("verified", "present")}
+    whole = {path for path, local in job.local_of.items() if local.is_whole}
     if lost := structure.missing_shards(index, whole):
         job.emit(Notice("index.shards_missing", f"not whole on this disk, the index names them: {', '.join(lost)}"))
     findings = structure.check_index(index, job.headers)

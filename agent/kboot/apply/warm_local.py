@@ -28,9 +28,7 @@ def with_local_share(
     Only files that are on this disk already: what is fetched is in memory when it has landed.
     """
     share = share_of(layout, node_rank, model.experts, len(model.layers)) if model is not None else None
-    here = [
-        f for f in checkpoint.files if f.state in ("verified", "present", "shared") and f.file.path.endswith(_SUFFIX)
-    ]
+    here = [f for f in checkpoint.files if f.is_readable and f.file.path.endswith(_SUFFIX)]
     if share is None or not here:
         return checkpoint
     try:

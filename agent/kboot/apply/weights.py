@@ -150,7 +150,7 @@ def listed_headers(
     Raises:
         FactMissing: a file is no safetensors file. SourceError: nobody gives those that are not here.
     """
-    whole = {local.file.path for local in store.local(listing) if local.state in ("verified", "present", "shared")}
+    whole = {local.file.path for local in store.local(listing) if local.is_readable}
     here = [(f.path, store.content_path(listing.repo, f)) for f in weights if f.path in whole]
     yield from local_headers(here)
     missing = [f for f in weights if f.path not in whole]

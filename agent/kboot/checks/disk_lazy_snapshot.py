@@ -14,7 +14,7 @@ from kboot.quantities import show_bytes
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """On a volume restored from a snapshot, the first read of each block waits for the object store behind it."""
-    if checkpoint is None or not any(f.state in ("verified", "present") for f in checkpoint.files):
+    if checkpoint is None or not any(f.is_whole for f in checkpoint.files):
         return Finding("skip", "no file of the checkpoint is here to be read")
     found = facts.measured.first_reads
     if found is None:

@@ -17,7 +17,7 @@ SLOW_FAULTS_BYTES_S = 100 << 20
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """Predict the load time from the measured rate; mapped loading may be far slower than the disk."""
-    if checkpoint is None or not any(f.state in ("verified", "present") for f in checkpoint.files):
+    if checkpoint is None or not any(f.is_whole for f in checkpoint.files):
         return Finding("skip", "no file of the checkpoint is here to be read")
     disk, mapped = facts.measured.disk, facts.measured.mapped
     if disk is None or disk.bytes_per_s <= 0:

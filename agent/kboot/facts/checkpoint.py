@@ -55,7 +55,7 @@ def listing_with_residency(facts: CheckpointFacts, store: Store) -> CheckpointFa
 
 
 def _measured(local: LocalFile, store: Store, repo: str) -> LocalFile:
-    if local.state not in ("verified", "present", "shared"):
+    if not local.is_readable:
         return local
     path: Path = store.content_path(repo, local.file)
     try:
@@ -85,7 +85,7 @@ def _resolve(ask: CheckpointAsk, store: Store, sources: Sequence[Source], offlin
 def _whole_or_raise(listing: Listing, store: Store, exc: SourceError, emit: Emit) -> Listing:
     """Return the listing if all its files are here; else raise the first cause, with this disk's state below it."""
     files = store.local(listing)
-    here = sum(f.state in ("verified", "present", "shared") for f in files)
+    here = sum(f.is_readable for f in files)
     of_commit = f"{listing.repo}@{listing.commit[:12]}"
     if here < len(files):
         exc.where = (*exc.where, f"this disk has {here} of {len(files)} files of {of_commit}")

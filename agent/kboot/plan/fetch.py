@@ -88,7 +88,7 @@ def plan_warm(checkpoint: CheckpointFacts, ask: WarmAsk, memory: MemoryFacts) ->
     actions: list[WarmFile] = []
     for local in checkpoint.files:
         cold = local.loaded_bytes - (local.resident_bytes or 0)
-        if local.state not in ("verified", "present", "shared") or local.resident_bytes is None:
+        if not local.is_readable or local.resident_bytes is None:
             continue
         if cold <= _may_lack(local.loaded_bytes):
             continue
