@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kboot.quantities import show_age, show_bytes, show_file_in_memory, show_gb, show_memory, show_rate, show_seconds
+from kboot.quantities import (
+    show_bytes,
+    show_file_in_memory,
+    show_gb,
+    show_memory,
+    show_rate,
+    show_roughly,
+    show_seconds,
+    show_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +62,25 @@ def test_no_rate_without_bytes_or_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "seconds"), [("3.0 s", 3), ("47 h 59 min", 172_740), ("2 days", 172_800), ("12 days", 1_080_000)]
+    ("expected", "seconds"),
+    [
+        ("0 s", 0),
+        ("under 1 s", 0.2),
+        ("1 s", 0.6),
+        ("40 s", 40),
+        ("12 min", 720),
+        ("30 h", 108_000),
+        ("15 d", 1_296_000),
+    ],
 )
-def test_ages_are_in_days_where_hours_say_little(expected: str, seconds: float) -> None:
-    """Two days and more are whole days."""
-    assert expected == show_age(seconds)
+def test_a_rough_time_has_one_unit(expected: str, seconds: float) -> None:
+    """Where a person asks for days or minutes, the rest says little."""
+    assert expected == show_roughly(seconds)
+
+
+def test_times_are_utc() -> None:
+    """Times are written in UTC and say so."""
+    assert "2026-11-30 06:26:40Z" == show_time(1_796_020_000.0)
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ from kboot.inquiry import Inquiry, Patient, inquire
 from kboot.outreach import REACHES, reach_out
 from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_rates
 from kboot.profile.types import NodeConfig, Profile
+from kboot.quantities import show_time
 from kboot.report.evidence import evidence
 from kboot.report.examinations import Examination, Since
 from kboot.report.private_names import private_names
-from kboot.report.units import show_time
 from kboot.survey import DEPTHS, Surveyor
 
 

@@ -1,9 +1,11 @@
-"""How is a quantity written for a person? Three digits, bytes in powers of ten, memory in powers of 1024.
+"""How are a quantity and a moment written for a person? Three digits, bytes in powers of ten, memory in powers of 1024.
 
 Disks, networks and checkpoints are sold and counted in GB; the kernel, the driver and the engines count memory in GiB.
 """
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _MEMORY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -57,10 +59,19 @@ def show_seconds(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
-def show_age(seconds: float) -> str:
-    """Return as show_seconds() does, and "12 days" where hours say little."""
-    days = int(max(0.0, seconds) // 86400)
-    return show_seconds(seconds) if days < 2 else f"{days} days"
+def show_roughly(seconds: float) -> str:
+    """Return a length of time in one unit: "under 1 s", "40 s", "12 min", "3 h", "15 d"."""
+    if 0 < seconds < 0.5:
+        return "under 1 s"
+    for limit, unit_s, unit in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
+        if seconds < limit:
+            return f"{max(0.0, seconds) / unit_s:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
+
+def show_time(unix_s: float) -> str:
+    """Return the time in UTC: "2026-11-30 06:12:09Z"."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def _scaled(size_bytes: float, step: int, units: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kboot.errors import DoesNotFit
-from kboot.report.render_text import error_text, table, wrap
+from kboot.report.render_text import error_text, shorten, table, wrap
 
 
 def test_an_error_is_code_message_place_and_hint() -> None:
@@ -54,3 +54,12 @@ def test_a_long_word_is_never_left_to_the_edge_of_the_terminal() -> None:
 def test_wrapping_loses_no_word(text: str, width: int) -> None:
     """Every word of a text is in its lines, in order."""
     assert text.split() == " ".join(wrap(text, "", width, whole=True)).split()
+
+
+@given(st.text(max_size=60), st.integers(1, 40))
+def test_a_shortened_text_never_exceeds_its_width(text: str, width: int) -> None:
+    """What is shortened fits, and a text that fits is left alone."""
+    short = shorten(text, width)
+
+    assert len(short) <= width
+    assert short == text or len(text) > width

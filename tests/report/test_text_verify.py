@@ -49,7 +49,7 @@ def test_the_age_of_the_oldest_hash_is_told() -> None:
     """A scrub that does not get round shows; a file without any hash has no age."""
     old = verify_text("claim", [GOOD], LISTING, 12.5 * 86400)
 
-    assert "  the oldest proof by a hash is 12 days old" in old
+    assert "  the oldest proof by a hash is 12 d old" in old
     assert "oldest" not in verify_text("claim", [GOOD], LISTING)
     assert (600.0, None) == tuple(
         verify_document("full", "", [GOOD], LISTING, age)["oldest_hash_age_s"] for age in (600.04, None)

@@ -10,14 +10,13 @@ from pathlib import Path
 from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.checkpoint import Listing, RemoteFile
 from kboot.checks.disk_rate import SLOW_FAULTS_BYTES_S
-from kboot.checks.words import age
 from kboot.events import Emit, FileDone, FileProgress, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.files import explained
 from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes, resident_in
 from kboot.host.read_rate import fault_in
 from kboot.plan.types import WarmFile
-from kboot.quantities import show_bytes
+from kboot.quantities import show_bytes, show_roughly
 from kboot.report.types import Outcome
 from kboot.store.store import Store
 
@@ -70,10 +69,11 @@ def slow_faults(left_bytes: int, read_rate: float, fault_rate: float) -> Notice 
         return None
     return Notice(
         "warm.slow_faults",
-        f"{show_bytes(left_bytes)} stay cold, and mapped pages come at {show_bytes(int(fault_rate))}/s where large "
-        f"reads give {show_bytes(int(read_rate))}/s: an engine that maps its files takes "
-        f"{age(left_bytes / max(1.0, fault_rate))} for them. Let it read ahead (vLLM: --safetensors-load-strategy "
-        "prefetch), give the page cache more memory, or keep the checkpoint on a local disk",
+        f"{show_bytes(left_bytes)} stay cold, and mapped pages come at {show_bytes(fault_rate)}/s where large "
+        f"reads give {show_bytes(read_rate)}/s: an engine that maps its files takes "
+        f"{show_roughly(left_bytes / max(1.0, fault_rate))} for them. Let it read ahead (vLLM: "
+        "--safetensors-load-strategy prefetch), give the page cache more memory, or keep the checkpoint on a local "
+        "disk",
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.checks.words import age, count, some
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_roughly
 
 FLAPS = 3
 
@@ -32,7 +33,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if itself.died_at_s is not None:
         return Finding(
             "warn",
-            f"a boot that began {age(facts.collected_unix_s - itself.died_at_s)} ago ended without a word",
+            f"a boot that began {show_roughly(facts.collected_unix_s - itself.died_at_s)} ago ended without a word",
             wanted="a report of every boot",
             why="it was killed, perhaps for memory; what it had proven is kept",
             hint="`journalctl -k | grep -i -e oom -e killed`; then `kboot boot`",

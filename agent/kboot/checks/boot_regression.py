@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import age, count, some
+from kboot.checks.words import count, some
 from kboot.facts.kept_types import PastBoot
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_roughly
 
 LEAST_BOOTS = 4
 LEAST_S = 5.0
@@ -38,10 +39,16 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     ]
     return Finding(
         "warn",
-        some((f"{name} took {age(now_s)}, usually at most {age(usual_s)}" for _, name, now_s, usual_s in slow), 3)
+        some(
+            (
+                f"{name} took {show_roughly(now_s)}, usually at most {show_roughly(usual_s)}"
+                for _, name, now_s, usual_s in slow
+            ),
+            3,
+        )
         + (f"; since the boot before, {', '.join(changed)}" if changed else ""),
         wanted=f"the 95th percentile of {count(len(earlier), 'earlier boot')}",
-        why=f"the node was {age(_lost_s(slow))} later than usual",
+        why=f"the node was {show_roughly(_lost_s(slow))} later than usual",
         hint="`kboot timeline`; `kboot cache explain` where an engine's phase is among them; disk.rate in mode full",
     )
 

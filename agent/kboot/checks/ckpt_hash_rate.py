@@ -6,10 +6,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.disk_rate import TARGET_S
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import age, count
+from kboot.checks.words import count
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
-from kboot.quantities import show_bytes
+from kboot.quantities import show_bytes, show_roughly
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -24,8 +24,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     read_s = size_bytes / disk.bytes_per_s if disk and disk.bytes_per_s > 0 else 0.0
     hash_s = size_bytes / hashing.bytes_per_s
     seen = (
-        f"SHA-256 at {show_bytes(int(hashing.bytes_per_s))}/s ({count(hashing.streams, 'thread')}): "
-        f"{show_bytes(size_bytes)} take {age(hash_s)}" + (f", reading them {age(read_s)}" if read_s else "")
+        f"SHA-256 at {show_bytes(hashing.bytes_per_s)}/s ({count(hashing.streams, 'thread')}): "
+        f"{show_bytes(size_bytes)} take {show_roughly(hash_s)}"
+        + (f", reading them {show_roughly(read_s)}" if read_s else "")
     )
     mode = profile.verify.mode if profile else "ledger"
     whole_s = max(hash_s, read_s)
@@ -34,8 +35,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     return Finding(
         "warn",
         f'{seen}; verify.mode = "full" does it at every boot',
-        wanted=f"{age(TARGET_S)}, or verify by the ledger",
-        why=f"every boot waits {age(whole_s)} before the hand-off",
+        wanted=f"{show_roughly(TARGET_S)}, or verify by the ledger",
+        why=f"every boot waits {show_roughly(whole_s)} before the hand-off",
         hint='verify.mode = "ledger" and kboot-scrub.timer hash the same bytes in the background',
     )
 

@@ -6,9 +6,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.fixes import PutAside
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.checks.words import age, count, some
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_roughly
 
 SILENT_S = 3600.0
 """A holder that says nothing for so long is worth a look; a large build or fetch gives signs of life."""
@@ -25,7 +26,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("ok", f"none of {count(len(locks), 'lock')} in use is stale" if locks else "no lock is held")
     found = [f"{lock.path} (of {lock.holder or 'nobody'}, gone)" for lock in dead]
     found += [
-        f"{lock.path} (of {lock.holder or 'an unknown process'}, no sign for {age(lock.quiet_s)})" for lock in late
+        f"{lock.path} (of {lock.holder or 'an unknown process'}, no sign for {show_roughly(lock.quiet_s)})"
+        for lock in late
     ]
     return Finding(
         "warn",

@@ -6,10 +6,10 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.ckpt_complete import asked, not_listed
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.checks.words import age, count, in_part, some
+from kboot.checks.words import count, in_part, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
-from kboot.quantities import show_bytes
+from kboot.quantities import show_bytes, show_roughly
 
 STALE_S = 30 * 86400
 """Disks lose bits silently: bytes that nobody hashed for a month are worth hashing again."""
@@ -37,12 +37,12 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if not hashed:
         return Finding("skip", "no file is here yet: see ckpt.complete")
     oldest_s = facts.collected_unix_s - min(hashed)
-    seen = f"{len(hashed)} of {count(len(checkpoint.files), 'file')} verified, the oldest {age(oldest_s)} ago"
+    seen = f"{len(hashed)} of {count(len(checkpoint.files), 'file')} verified, the oldest {show_roughly(oldest_s)} ago"
     if oldest_s > STALE_S:
         return Finding(
             "warn",
             seen,
-            wanted=f"less than {age(STALE_S)}",
+            wanted=f"less than {show_roughly(STALE_S)}",
             why="the identity is unchanged, but a bit flipped on the disk would not show in it",
             hint=f"`kboot verify{asked(profile)} --mode full`, or enable kboot-scrub.timer",
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import age, count
+from kboot.checks.words import count
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
-from kboot.quantities import show_bytes
+from kboot.quantities import show_bytes, show_roughly
 
 TARGET_S = 120
 SLOW_FAULTS_BYTES_S = 100 << 20
@@ -24,16 +24,16 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("unknown", f"the rate could not be measured ({gap_reason(facts, 'measured')})")
     size_bytes = checkpoint.listing.size_bytes
     load_s = size_bytes / disk.bytes_per_s
-    large = f"{show_bytes(int(disk.bytes_per_s))}/s"
+    large = f"{show_bytes(disk.bytes_per_s)}/s"
     seen = (
         f"the disks read at {large} ({count(disk.streams, 'stream')}): "
-        f"{show_bytes(size_bytes)} take {age(load_s)}, the target is {age(TARGET_S)}"
+        f"{show_bytes(size_bytes)} take {show_roughly(load_s)}, the target is {show_roughly(TARGET_S)}"
     )
     if mapped and mapped.bytes_per_s < min(SLOW_FAULTS_BYTES_S, disk.bytes_per_s / 4):
         return Finding(
             "warn",
-            f"mapped pages come at {show_bytes(int(mapped.bytes_per_s))}/s, large reads at {large}: "
-            f"mapped loading takes {age(size_bytes / max(1.0, mapped.bytes_per_s))}",
+            f"mapped pages come at {show_bytes(mapped.bytes_per_s)}/s, large reads at {large}: "
+            f"mapped loading takes {show_roughly(size_bytes / max(1.0, mapped.bytes_per_s))}",
             wanted="loading that reads ahead",
             why="each page fault waits for the file server or disk by itself",
             hint="let kboot warm the files first ([warm] enabled = true), or load with prefetch "
@@ -45,8 +45,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     return Finding(
         "fail" if ready_s is not None and load_s > ready_s else "warn",
         seen,
-        wanted=f"{show_bytes(int(size_bytes / TARGET_S))}/s",
-        why=f"a cold boot waits {age(load_s)} for the disks"
+        wanted=f"{show_bytes(size_bytes / TARGET_S)}/s",
+        why=f"a cold boot waits {show_roughly(load_s)} for the disks"
         + (f"; serve.ready_timeout_s is {ready_s}" if ready_s is not None and load_s > ready_s else ""),
         hint="put the checkpoint on several NVMe disks (RAID 0), raise read-ahead, or keep it in memory between boots",
     )

@@ -6,13 +6,14 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.launching import launching
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import age, some
+from kboot.checks.words import some
 from kboot.errors import KbootError
 from kboot.facts.types import NodeFacts
 from kboot.plan.cache_stable import key_troubles
 from kboot.plan.flags import flag_warnings
 from kboot.plan.loading import loading_warnings
 from kboot.profile.types import Profile
+from kboot.quantities import show_roughly
 
 SPARE = 2.0
 """Loading is not all that an engine does before it answers."""
@@ -62,7 +63,7 @@ def _too_short(facts: NodeFacts, profile: Profile, checkpoint: CheckpointFacts |
     load_s, limit_s = checkpoint.listing.size_bytes / disk.bytes_per_s, profile.serve.ready_timeout_s
     if limit_s >= SPARE * load_s:
         return ""
-    return f"serve.ready_timeout_s is {limit_s}, and reading the checkpoint alone takes {age(load_s)}"
+    return f"serve.ready_timeout_s is {limit_s}, and reading the checkpoint alone takes {show_roughly(load_s)}"
 
 
 CHECK = Check(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.agreement import differences, odd_nodes, sentence
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import age, count, some
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_roughly
 
 _ALONE = "no fleet is asked for, or its nodes have not met since this machine was started"
 
@@ -18,7 +19,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if len(stated) < 2:
         return Finding("skip", _ALONE)
     found = differences(stated)
-    when = f"{age(facts.collected_unix_s - facts.fleet.stated_unix_s)} ago"
+    when = f"{show_roughly(facts.collected_unix_s - facts.fleet.stated_unix_s)} ago"
     if not found:
         return Finding("ok", f"{count(len(stated), 'node')} stated the same, {when}")
     odd = sorted(odd_nodes(found))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import Check, Finding
-from kboot.checks.words import age
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_roughly
 
 SPARE_REQUESTS = 50
 """Asked of the Hub's API by a boot that finds nothing here: the revision, pages of the tree, headers of small files."""
@@ -17,7 +17,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     """Compare what is left in the Hub's window with a boot's requests."""
     limited = next((s for s in facts.asked.sources or () if s.wait_s is not None), None)
     if limited is not None:
-        return _finding(f"{limited.message}; it may be asked again in {age(limited.wait_s or 0)}")
+        return _finding(f"{limited.message}; it may be asked again in {show_roughly(limited.wait_s or 0)}")
     limit = facts.asked.rate_limit
     if limit is None:
         if unread(facts, "asked.rate_limit"):
@@ -26,7 +26,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             return Finding("skip", "a source gives no bytes: see net.source_reach")
         return Finding("skip", "no Hub was asked, or it tells no limit")
     of = f" of {limit.most}" if limit.most is not None else ""
-    window = f" for the next {age(limit.reset_s)}" if limit.reset_s is not None else ""
+    window = f" for the next {show_roughly(limit.reset_s)}" if limit.reset_s is not None else ""
     seen = f"{limit.source}: {limit.left}{of} requests are left{window}"
     return Finding("ok", seen) if limit.left >= SPARE_REQUESTS else _finding(seen)
 

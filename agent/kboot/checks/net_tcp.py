@@ -17,7 +17,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     most = facts.system.tcp_receive_bytes
     if most is None:
         return Finding("skip", "this machine does not tell its TCP buffers")
-    rate = f"{show_bytes(int(most / ROUND_TRIP_S))}/s for each connection at {ROUND_TRIP_S * 1000:.0f} ms"
+    rate = f"{show_bytes(most / ROUND_TRIP_S)}/s for each connection at {ROUND_TRIP_S * 1000:.0f} ms"
     if most >= LEAST_BYTES:
         return Finding("ok", f"{show_memory(most)} at most: {rate}")
     return Finding(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.checks.words import age
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.quantities import show_roughly
 
 BACK_S = 120.0
 
@@ -18,7 +18,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if newest_s is not None and facts.collected_unix_s < newest_s - BACK_S:
         return Finding(
             "fail",
-            f"the clock is {age(newest_s - facts.collected_unix_s)} behind what this node itself wrote down",
+            f"the clock is {show_roughly(newest_s - facts.collected_unix_s)} behind what this node itself wrote down",
             wanted="a clock that does not go back",
             why="certificates are not valid yet, and links are signed for another time: every source refuses",
             hint="`chronyc makestep`, or `timedatectl set-ntp true`",

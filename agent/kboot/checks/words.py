@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kboot.cpulist import format_cpu_list
 from kboot.quantities import show_gb
 
 if TYPE_CHECKING:
@@ -41,20 +42,4 @@ def percent(fraction: float) -> str:
 
 def ranges(numbers: Iterable[int]) -> str:
     """Return numbers as a kernel list: "0-3,8"."""
-    out: list[tuple[int, int]] = []
-    for n in sorted(set(numbers)):
-        if out and n == out[-1][1] + 1:
-            out[-1] = (out[-1][0], n)
-        else:
-            out.append((n, n))
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
-
-
-def age(seconds: float) -> str:
-    """Return a length of time in one unit: "under 1 s", "40 s", "12 min", "3 h", "15 d"."""
-    if 0 < seconds < 0.5:
-        return "under 1 s"
-    for limit, unit_s, unit in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
-        if seconds < limit:
-            return f"{max(0.0, seconds) / unit_s:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"
+    return format_cpu_list(numbers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kboot.quantities import show_bytes, show_seconds
 from kboot.report.progress import FileView, PhaseView, ProgressView
-from kboot.report.units import shorten
+from kboot.report.render_text import shorten
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

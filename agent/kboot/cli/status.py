@@ -120,8 +120,8 @@ def _ask_daemon(node: Node) -> Mapping[str, Any] | None:
 
 
 def _of_running(running: RunningBoot, alive: bool) -> Mapping[str, Any]:
+    from kboot.quantities import show_time
     from kboot.report.document import document
-    from kboot.report.units import show_time
 
     phases = {p["name"]: p["status"] for p in running.progress.get("phases", ())}
     holds = phases.get("standby") == "running"

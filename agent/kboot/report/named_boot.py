@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.errors import UsageError
-from kboot.report.units import show_time
+from kboot.quantities import show_time
 
 if TYPE_CHECKING:
     from kboot.report.cache_manifest import CacheManifest

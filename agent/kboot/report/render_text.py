@@ -74,3 +74,13 @@ def error_text(error: KbootError, width: int = WIDTH, paint: Paint = no_paint) -
     if error.hint:
         lines += wrap(error.hint, "hint: ", width, whole=True)
     return join(lines)
+
+
+def shorten(text: str, width: int) -> str:
+    """Return text of at most `width` characters; what is cut out of the middle is marked."""
+    if len(text) <= width:
+        return text
+    if width < 4:
+        return text[:width]
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kboot.checks.words import count
-from kboot.quantities import show_seconds
+from kboot.quantities import show_seconds, show_time
 from kboot.report.document import Document, document, plain
-from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, wrap
-from kboot.report.units import shorten, show_time
+from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, shorten, wrap
 
 if TYPE_CHECKING:
     from kboot.report.cache_causes import Cause

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kboot.checks.words import count
-from kboot.quantities import show_bytes, show_seconds
+from kboot.quantities import show_bytes, show_seconds, show_time
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
-from kboot.report.units import show_time
 from kboot.report.workers import workers_text
 
 _STYLE_OF: Mapping[str, Style] = {

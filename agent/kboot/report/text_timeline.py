@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kboot.checks.words import count
-from kboot.quantities import show_bytes, show_rate, show_seconds
+from kboot.quantities import show_bytes, show_rate, show_seconds, show_time
 from kboot.report.render_json import workers_json
-from kboot.report.render_text import WIDTH, Paint, Style, error_text, join, no_paint, wrap
+from kboot.report.render_text import WIDTH, Paint, Style, error_text, join, no_paint, shorten, wrap
 from kboot.report.timeline import SLACK_S, Comparison, PhaseChange, Step, Timeline, tick_label, ticks
-from kboot.report.units import shorten, show_time
 from kboot.report.workers import workers_text
 
 if TYPE_CHECKING:

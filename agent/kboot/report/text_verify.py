@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kboot.checks.words import count
-from kboot.quantities import show_age, show_bytes, show_rate, show_seconds
+from kboot.quantities import show_bytes, show_rate, show_roughly, show_seconds
 from kboot.report.document import document
 from kboot.report.render_json import listing_json, outcome_json
 from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
@@ -32,7 +32,7 @@ def verify_text(
     verdict = paint(f"{count(len(failed), 'file')} wrong", "bad") if failed else paint("verified", "good")
     lines = [f"{head}: {verdict}", *wrap(claim, "  ", width)]
     if oldest_hash_age_s is not None:
-        lines += [f"  the oldest proof by a hash is {show_age(oldest_hash_age_s)} old"]
+        lines += [f"  the oldest proof by a hash is {show_roughly(oldest_hash_age_s)} old"]
     read = sum(o.size_bytes for o in outcomes)
     if read and outcomes:
         seconds = max(o.start_unix_s + o.seconds for o in outcomes) - min(o.start_unix_s for o in outcomes)

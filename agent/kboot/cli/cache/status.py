@@ -50,9 +50,8 @@ def _state(folder: CacheFolder) -> str:
 
 def _status_text(folders: Sequence[CacheFolder], node: Node, *, verbose: bool) -> str:
     from kboot.checks.words import count
-    from kboot.quantities import show_bytes
+    from kboot.quantities import show_bytes, show_time
     from kboot.report.render_text import join, table
-    from kboot.report.units import show_time
 
     if not folders:
         return f"no kernel cache below {node.paths.cache} yet; `kboot boot` makes one"
