@@ -30,5 +30,5 @@ def _row(node: Mapping[str, Any]) -> tuple[str, str, str, str, str, str]:
     if stage == "preparing" and node["phase"]:
         stage = str(node["phase"])
     total = int(node["total_bytes"] or 0)
-    done = f"{show_bytes(node['have_bytes'])} of {show_bytes(total)}" if total else ""
+    done = f"{show_bytes(int(node['have_bytes']))} of {show_bytes(total)}" if total else ""
     return str(node["rank"]), str(node["name"]), stage, str(node["commit"] or "-")[:12], done, str(node["verdict"])
