@@ -9,7 +9,8 @@ import pytest
 from kboot.facts.residue import ImageFolders
 from kboot.host.image import ImageTree
 from kboot.host.real import RealHost
-from kboot.sealing import SealAsk, SealReport, seal_image
+from kboot.report.sealed import SealReport
+from kboot.sealing import SealAsk, seal_image
 
 FOLDERS = ImageFolders()
 

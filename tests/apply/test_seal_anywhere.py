@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from kboot.facts.residue import ImageFolders
 from kboot.host.image import ImageTree
 from kboot.host.real import RealHost
-from kboot.sealing import SealAsk, SealReport, seal_image
+from kboot.report.sealed import SealReport
+from kboot.sealing import SealAsk, seal_image
 
 CANARIES = (
     "hf_" + "CanaryCanary0123456789",

@@ -24,7 +24,8 @@ from kboot.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from kboot.bake import BakeAsk, BakeReport
-    from kboot.sealing import SealAsk, SealReport
+    from kboot.report.sealed import SealReport
+    from kboot.sealing import SealAsk
 
 _LAST = "not sealed yet: the last step is `kboot bake --finish --this-machine`, or from outside `--finish --root DIR`"
 
@@ -176,14 +177,13 @@ def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealRep
     from kboot.report.text_bake import bake_document, bake_text, seal_document, seal_text
 
     def text() -> str:
-        parts = []
+        parts, paint = [], painter(node)
         if report is not None:
             said = summary(report.doctor) if report.doctor else ""
-            what = (report.baked, report.outcomes, report.fits, said, report.seconds)
-            parts.append(bake_text(*what, verbose=common.verbose, paint=painter(node)))
+            done = (report.baked, report.outcomes, report.fits, said, report.seconds)
+            parts.append(bake_text(*done, verbose=common.verbose, paint=paint))
         if sealed is not None:
-            how = _how(sealed) | {"sealed": sealed.error is None}
-            parts.append(seal_text(sealed.actions, sealed.remains, **how, paint=painter(node)))
+            parts.append(seal_text(sealed, paint=paint))
         if report is not None and report.exit_status == ExitStatus.DONE and sealed is None:
             parts.append(join(wrap(_LAST)))
         return "\n\n".join(parts)
@@ -194,15 +194,10 @@ def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealRep
             body |= bake_document(report.baked, report.outcomes, report.fits, report.seconds)
             body["doctor"] = to_json(report.doctor) if report.doctor else None
         if sealed is not None:
-            how = _how(sealed) | {"sealed": sealed.error is None and not sealed.dry_run}
-            body["seal"] = seal_document(sealed.actions, sealed.outcomes, sealed.remains, **how)
+            body["seal"] = seal_document(sealed)
         return document("bake", body)
 
     show(common, text, doc)
-
-
-def _how(sealed: SealReport) -> dict[str, Any]:
-    return {"dry_run": sealed.dry_run, "searched": sealed.searched}
 
 
 def _error(report: BakeReport | None, sealed: SealReport | None) -> Any:

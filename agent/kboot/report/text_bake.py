@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kboot.checks.words import count
-from kboot.host.image_search import Searched
-from kboot.plan.seal import Remains, SealAction, TakeAway, describe_seal
+from kboot.plan.seal import TakeAway, describe_seal
 from kboot.quantities import show_bytes, show_rate, show_seconds
 from kboot.report.document import plain
 from kboot.report.render_json import outcome_json
 from kboot.report.render_text import WIDTH, Paint, error_text, join, no_paint, table, wrap
+from kboot.report.sealed import SealReport
 from kboot.report.types import Outcome
 from kboot.store.baked import Baked
 
@@ -48,25 +48,17 @@ def bake_text(
     return join(lines)
 
 
-def seal_text(
-    actions: Sequence[SealAction],
-    remains: Sequence[Remains],
-    *,
-    dry_run: bool,
-    sealed: bool,
-    searched: Searched,
-    width: int = WIDTH,
-    paint: Paint = no_paint,
-) -> str:
+def seal_text(report: SealReport, *, width: int = WIDTH, paint: Paint = no_paint) -> str:
     """Return what was taken out of a tree, or would be, each thing with why; and what was not looked at."""
-    if dry_run:
+    actions, searched = report.actions, report.searched
+    if report.dry_run:
         head = f"sealing would change {count(len(actions), 'thing')}; nothing was done"
     else:
-        head = paint("sealed", "good") if sealed else paint("not sealed", "bad")
+        head = paint("sealed", "good") if report.sealed else paint("not sealed", "bad")
         head += f": {count(len(actions), 'thing')} taken out" if actions else ": nothing of the builder was in it"
     lines = [head, *table([(describe_seal(action), action.reason) for action in actions], width=width)]
     for title, of in (("must be taken away by hand", True), ("stays", False)):
-        rows = [(f"/{r.path}", r.why) for r in remains if r.blocks is of]
+        rows = [(f"/{r.path}", r.why) for r in report.remains if r.blocks is of]
         lines += ["", paint(title, "bad" if of else "faint"), *table(rows, width=width)] if rows else []
     looked = f"searched for secrets: {count(searched.files, 'file')}, {show_bytes(searched.size_bytes)}; not searched:"
     rows = [(str(number), why) for why, number in searched.passed.items()]
@@ -89,20 +81,12 @@ def bake_document(
     }
 
 
-def seal_document(
-    actions: Sequence[SealAction],
-    outcomes: Sequence[Outcome],
-    remains: Sequence[Remains],
-    *,
-    dry_run: bool,
-    sealed: bool,
-    searched: Searched,
-) -> dict[str, Any]:
+def seal_document(report: SealReport) -> dict[str, Any]:
     """Return the part of `kboot bake --json` that is about what was taken out."""
     return {
-        "dry_run": dry_run,
-        "sealed": sealed,
-        "found": len(actions),
+        "dry_run": report.dry_run,
+        "sealed": report.sealed,
+        "found": len(report.actions),
         "actions": [
             {
                 "path": f"/{a.path}",
@@ -110,11 +94,11 @@ def seal_document(
                 "reason": a.reason,
                 "wiped": isinstance(a, TakeAway) and a.wipe,
             }
-            for a in actions
+            for a in report.actions
         ],
-        "reported": [{"path": f"/{r.path}", "why": r.why, "blocks": r.blocks} for r in remains],
-        "searched": plain(searched),
-        "outcomes": [outcome_json(o) for o in outcomes],
+        "reported": [{"path": f"/{r.path}", "why": r.why, "blocks": r.blocks} for r in report.remains],
+        "searched": plain(report.searched),
+        "outcomes": [outcome_json(o) for o in report.outcomes],
     }
 
 
