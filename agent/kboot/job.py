@@ -107,7 +107,7 @@ def prepare(
     from kboot.apply.license import status as license_status
     from kboot.apply.serve import missing_program
     from kboot.apply.share_need import divide
-    from kboot.apply.warm_local import with_local_share
+    from kboot.apply.warm_local import with_loaded_ranges
     from kboot.apply.weights import model_for
     from kboot.engines import engine as engine_named
     from kboot.facts.caches import with_scan
@@ -136,7 +136,7 @@ def prepare(
         checkpoint, unread = divided.checkpoint, (*unread, divided.said)
         _require_disk(facts.mounts, checkpoint)
     if layout.nodes > 1 and profile.warm.enabled:
-        checkpoint = with_local_share(checkpoint, store, layout, group.rank, model, emit)
+        checkpoint = with_loaded_ranges(checkpoint, store, layout, group.rank, model, emit)
     engine = engine_named(layout.engine)
     facts = with_scan(facts, host, paths, engine.cache_key(facts, profile, layout, checkpoint.listing.commit).name)
     ask = PlanAsk(

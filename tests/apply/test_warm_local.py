@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fakes import checkpoints as fake
-from kboot.apply.warm_local import with_local_share
+from kboot.apply.warm_local import with_loaded_ranges
 from kboot.checkpoint import CheckpointFacts
 from kboot.events import Event, Notice
 from kboot.facts.types import MemoryFacts
@@ -39,7 +39,7 @@ def shared(folder: Path, layout: LayoutAsk, seen: list[Event], rank: int = 1) ->
     length = int.from_bytes(content[:8], "little")
     groups = read_tensors([("model.safetensors", content[8 : 8 + length], len(content) - 8 - length)])
     model = model_of(groups, read_shape(json.loads(FILES["config.json"])))
-    return with_local_share(facts, store, layout, rank, model, seen.append)
+    return with_loaded_ranges(facts, store, layout, rank, model, seen.append)
 
 
 def test_a_node_warms_its_own_experts(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kboot.plan.local_ranges import Share, ranges_of, saved_bytes, share_of, total
+from kboot.plan.local_ranges import Loaded, loaded_by, ranges_of, saved_bytes, total
 from kboot.plan.memory.tensors import HeaderNotValid
 from kboot.profile.types import LayoutAsk, ParallelAsk
 
@@ -40,26 +40,26 @@ MODEL = {
 
 def test_experts_lie_over_all_ranks_in_one_run_each() -> None:
     """EP32 on four nodes of eight: a node's ranks hold a quarter of 896 experts, 28 on each rank."""
-    share = share_of(layout(data=32), 1, experts=896, layers=93)
+    loaded = loaded_by(layout(data=32), 1, experts=896, layers=93)
 
-    assert Share(frozenset(range(224, 448)), None) == share
+    assert Loaded(frozenset(range(224, 448)), None) == loaded
 
 
 def test_experts_that_do_not_divide_go_to_the_first_ranks() -> None:
     """Ten experts on four ranks: three, three, two, two."""
-    shares = [share_of(layout(data=4), node, 10, 1) for node in range(4)]
+    each_loads = [loaded_by(layout(data=4), node, 10, 1) for node in range(4)]
 
-    assert [{0, 1, 2}, {3, 4, 5}, {6, 7}, {8, 9}] == [share.experts for share in shares if share is not None]
+    assert [{0, 1, 2}, {3, 4, 5}, {6, 7}, {8, 9}] == [loaded.experts for loaded in each_loads if loaded is not None]
 
 
 def test_a_stage_on_each_node_loads_its_layers() -> None:
     """Tensor 8 × pipeline 4: each node has every expert of a quarter of the layers, and the layers for speculation."""
-    share = share_of(layout(tensor=8, pipeline=4), 3, experts=896, layers=93)
+    loaded = loaded_by(layout(tensor=8, pipeline=4), 3, experts=896, layers=93)
 
-    assert share is not None
-    assert None is share.experts
-    assert list(range(70, 93)) == sorted(share.layers or ())[:23]
-    assert 93 in (share.layers or ())
+    assert loaded is not None
+    assert None is loaded.experts
+    assert list(range(70, 93)) == sorted(loaded.layers or ())[:23]
+    assert 93 in (loaded.layers or ())
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_a_stage_on_each_node_loads_its_layers() -> None:
 )
 def test_where_it_is_not_known_a_node_loads_everything(asked: LayoutAsk) -> None:
     """Other engines, experts that move, and layouts in which every rank has a part of every tensor."""
-    assert None is share_of(asked, 1, experts=64, layers=4)
+    assert None is loaded_by(asked, 1, experts=64, layers=4)
 
 
 def test_only_what_the_ranks_load_is_in_the_ranges() -> None:
     """Two of eight experts in each layer, attention and embedding: in whole pages, with the header."""
     text, size = header(MODEL)
-    ranges = ranges_of(text, size, Share(frozenset({2, 3}), None))
+    ranges = ranges_of(text, size, Loaded(frozenset({2, 3}), None))
     first = 8 + len(text)
     attention = 2 * MIB
 
@@ -99,7 +99,7 @@ def test_only_what_the_ranks_load_is_in_the_ranges() -> None:
 def test_what_is_no_header_is_an_error() -> None:
     """Nobody guesses where tensors lie."""
     with pytest.raises(HeaderNotValid):
-        ranges_of(b"{nonsense", 100, Share(frozenset({1}), None))
+        ranges_of(b"{nonsense", 100, Loaded(frozenset({1}), None))
 
 
 @given(
@@ -117,8 +117,8 @@ def test_together_the_nodes_load_every_byte(asked: LayoutAsk, experts: int) -> N
     } | {"lm_head.weight": 90_000}
     text, size = header(sizes)
     whole = size + 8 + len(text)
-    shares = [share_of(asked, node, experts, 4) for node in range(4)]
-    covered = [each for s in shares for each in ([(0, whole)] if s is None else ranges_of(text, size, s))]
+    each_loads = [loaded_by(asked, node, experts, 4) for node in range(4)]
+    covered = [each for s in each_loads for each in ([(0, whole)] if s is None else ranges_of(text, size, s))]
     at = 0
     for start, end in sorted(covered):
         assert start <= at

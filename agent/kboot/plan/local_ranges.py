@@ -23,14 +23,14 @@ _GAP_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Loaded:
     """What a node's ranks load of a model. experts, layers: None where it is all of them."""
 
     experts: frozenset[int] | None
     layers: frozenset[int] | None
 
 
-def share_of(layout: LayoutAsk, node_rank: int, experts: int, layers: int) -> Share | None:
+def loaded_by(layout: LayoutAsk, node_rank: int, experts: int, layers: int) -> Loaded | None:
     """Return what the ranks of a node load; None where that is everything, or not known for this engine and layout.
 
     vLLM counts ranks by data, then pipeline, then tensor; experts lie over data × tensor ranks in one run each, the
@@ -47,10 +47,10 @@ def share_of(layout: LayoutAsk, node_rank: int, experts: int, layers: int) -> Sh
     if mine is not None and len(mine) == experts:
         mine = None
     here = _layers(layers, stages, {stage for stage, _ in places}) if stages > 1 else None
-    return None if mine is None and here is None else Share(mine, here)
+    return None if mine is None and here is None else Loaded(mine, here)
 
 
-def ranges_of(header: bytes, data_bytes: int, share: Share) -> Ranges:
+def ranges_of(header: bytes, data_bytes: int, loaded: Loaded) -> Ranges:
     """Return the [start, end) stretches of a safetensors file that a node loads, its header included.
 
     header: its JSON part. Tensors that belong to no expert and no layer are everybody's.
@@ -61,7 +61,7 @@ def ranges_of(header: bytes, data_bytes: int, share: Share) -> Ranges:
     first = 8 + len(header)
     found = [(0, first)]
     for name, _, offsets in entries_of(header):
-        if _is_loaded(name, share):
+        if _is_loaded(name, loaded):
             start, _, end = offsets.partition(b",")
             found.append((first + int(start), first + int(end)))
     return _joined(found, first + data_bytes)
@@ -77,11 +77,11 @@ def saved_bytes(ranges: Mapping[str, Ranges], sizes: Mapping[str, int]) -> int:
     return sum(sizes[path] - total(found) for path, found in ranges.items())
 
 
-def _is_loaded(name: bytes, share: Share) -> bool:
-    if share.layers is not None and (layer := _LAYER.search(name)) and int(layer[1]) not in share.layers:
+def _is_loaded(name: bytes, loaded: Loaded) -> bool:
+    if loaded.layers is not None and (layer := _LAYER.search(name)) and int(layer[1]) not in loaded.layers:
         return False
-    expert = _EXPERT.search(name) if share.experts is not None else None
-    return share.experts is None or expert is None or int(expert[1]) in share.experts
+    expert = _EXPERT.search(name) if loaded.experts is not None else None
+    return loaded.experts is None or expert is None or int(expert[1]) in loaded.experts
 
 
 def _experts(experts: int, members: int, mine: Iterable[int]) -> frozenset[int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kboot.pieces import Pieces, pieces_in
-from kboot.plan.local_ranges import Share, share_of
+from kboot.plan.local_ranges import loaded_by
 from kboot.plan.memory.ranks import flag_value
 from kboot.plan.memory.tensors import entries_of
 
@@ -63,10 +63,10 @@ def local_experts(layout: LayoutAsk, node_rank: int, nodes: int, experts: int, l
         return why
     if not experts:
         return "the model has no experts"
-    share: Share | None = share_of(layout, node_rank, experts, layers)
-    if share is None or share.experts is None:
+    loaded = loaded_by(layout, node_rank, experts, layers)
+    if loaded is None or loaded.experts is None:
         return f"which experts a node's ranks load is not known for layout {layout.name}"
-    return share.experts
+    return loaded.experts
 
 
 def why_whole(layout: LayoutAsk, nodes: int) -> str:
