@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kboot.apply.exchange_view import PATIENCE, Limit, Limits, Patience, View
 from kboot.apply.fetch_work import Chosen, Claim, Job
-from kboot.apply.fleet_list import Again
+from kboot.apply.fleet_list import LookUp
 from kboot.apply.peer_board import Board
 from kboot.errors import SourceError, VerificationFailed
 from kboot.events import Emit
@@ -45,12 +45,12 @@ class Exchange:
         board: Board,
         emit: Emit,
         patience: Patience = PATIENCE,
-        again: Again | None = None,
+        look_up: LookUp | None = None,
     ) -> None:
-        """Make one; follow() begins to ask the others. me, peers: by the names that all nodes use. again: see View."""
+        """Make one; follow() begins to ask the others. me, peers: by the names that all use. look_up: see View."""
         self.board = board
         self._view = View(me, peers, board, emit, patience)
-        self._again = again
+        self._look_up = look_up
         self._lock = threading.Lock()  # of all below
         self._receiving: dict[Job, list[Claim]] = {}  # from the origin
         self._free: dict[Job, tuple[list[tuple[int, int]], Pieces]] = {}
@@ -69,7 +69,7 @@ class Exchange:
             self._idle_until_s = 0.0
             wake()
 
-        self._view.follow(look, limits, limit, self._again)
+        self._view.follow(look, limits, limit, self._look_up)
 
     def end(self) -> None:
         """Ask no more."""

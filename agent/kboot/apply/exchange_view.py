@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kboot.apply.exchange_seen import Seen
-from kboot.apply.fleet_list import AGAIN_S, Again, follow_list
+from kboot.apply.fleet_list import LOOK_UP_S, LookUp, follow_list
 from kboot.apply.peer_board import Board, pieces_of
 from kboot.errors import SourceError
 from kboot.events import Emit, Notice
@@ -88,20 +88,20 @@ class View:
         wake: Callable[[], None],
         limits: Limits,
         limit: Limit,
-        again: Again | None = None,
-        again_s: float = AGAIN_S,
+        look_up: LookUp | None = None,
+        look_up_s: float = LOOK_UP_S,
     ) -> None:
         """Begin to ask the others what they have.
 
         wake: called when there is something new. limits: sources that must not be asked now, and for how long; the
-        others are told. limit: called with what the others tell of theirs. again: looks up who the others are.
+        others are told. limit: called with what the others tell of theirs. look_up: looks up who the others are.
         """
         ask = partial(self._ask, wake, limits, limit)
         for seen in self._seen.values():
             ask(seen)
-        if again is not None:
+        if look_up is not None:
             enlist = partial(self._enlist, ask)
-            args = (again, self._seen, enlist, self._ended, again_s)
+            args = (look_up, self._seen, enlist, self._ended, look_up_s)
             threading.Thread(target=follow_list, args=args, name="fleet-list", daemon=True).start()  # a resolver hangs
 
     def end(self) -> None:

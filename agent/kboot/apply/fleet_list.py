@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kboot.sources.peers import Peer
 
-Again = Callable[[], Mapping[str, Peer]]
+LookUp = Callable[[], Mapping[str, Peer]]
 """Looks the other nodes up, by name; none where nothing is known. May take seconds, and raises nothing."""
 
-AGAIN_S = 10.0
+LOOK_UP_S = 10.0
 _TIMES = 2  # that a node has to be missing from the list, in a row
 
 
-class Roll:
+class Membership:
     """The names of a fleet's other nodes, as one list after the other comes in."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -33,15 +33,15 @@ class Roll:
 
 
 def follow_list(
-    again: Again,
+    look_up: LookUp,
     names: Iterable[str],
     enlist: Callable[[Mapping[str, Peer], frozenset[str]], None],
     ended: threading.Event,
-    again_s: float = AGAIN_S,
+    look_up_s: float = LOOK_UP_S,
 ) -> None:
     """Look again and again until `ended`. enlist: told whom the list has, and who belongs to the fleet by that."""
-    roll = Roll(names)
-    while not ended.wait(again_s * (0.75 + random.random() / 2)):
-        peers = again()
+    membership = Membership(names)
+    while not ended.wait(look_up_s * (0.75 + random.random() / 2)):
+        peers = look_up()
         if not ended.is_set():
-            enlist(peers, roll.told(peers))
+            enlist(peers, membership.told(peers))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 from kboot.apply.exchange import Exchange
@@ -58,7 +59,7 @@ class Member:
 
         look: sees the fleet as it is now, where nodes may come and go while bytes are fetched.
         """
-        self._look = look
+        self._look_up = None if look is None else partial(self._as_seen_now, look)
         self.ask, self.facts, self.me, self.key = ask, facts, me, key
         self.state = FleetState(me.name)
         self._emit = emit
@@ -122,10 +123,9 @@ class Member:
 
     def exchange(self, emit: Emit) -> Exchange | None:
         """Return the dealings of one fetch with the others; None where there are no others."""
-        if self._board is None or not (self.facts.others or self._look):
+        if self._board is None or not (self.facts.others or self._look_up):
             return None
-        again = None if self._look is None else self._again
-        exchange = Exchange(self.me.name, self._peers(), self._board, emit, again=again)
+        exchange = Exchange(self.me.name, self._peers(), self._board, emit, look_up=self._look_up)
         self._seen = exchange.view
         return exchange
 
@@ -133,12 +133,11 @@ class Member:
         """Go on giving until every node that answers has everything, or nobody gets anything new; bounded."""
         if self._server is None or self._board is None or not self._board.complete:
             return
-        if not (self.facts.others or self._look):
+        if not (self.facts.others or self._look_up):
             return
-        again = None if self._look is None else self._again
-        peers = (again() if again else {}) or self._peers()
+        peers = (self._look_up() if self._look_up else {}) or self._peers()
         view = View(self.me.name, peers, self._board, lambda _event: None)
-        view.follow(lambda: None, dict, lambda _name, _for_s: None, again)
+        view.follow(lambda: None, dict, lambda _name, _for_s: None, self._look_up)
         until_s, said = monotonic_s() + _LINGER_S, False
         missed = self._seen is not None and self._seen.missed()
         back_s = monotonic_s() + (_RETURN_S if missed else 0.0)
@@ -167,10 +166,9 @@ class Member:
         if self._server is not None:
             self._server.close()
 
-    def _again(self) -> dict[str, Peer]:
-        """Return the other nodes as they are seen now; none where this one is not seen among them."""
-        assert self._look is not None, "asked only where the list may change"
-        found = self._look()
+    def _as_seen_now(self, look: Callable[[], FleetFacts]) -> dict[str, Peer]:
+        """Return the other nodes; none where this one is not seen among them."""
+        found = look()
         return {} if found.me is None else self._open(found.others)
 
     def _peers(self) -> dict[str, Peer]:
