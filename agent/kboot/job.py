@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from kboot.store.store import Store
 # What only a whole boot needs is loaded by the functions that only a whole boot calls.
 if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts
+    from kboot.engines.types import Launch
     from kboot.events import Emit
     from kboot.facts.basic_types import MemoryFacts, Mount
     from kboot.facts.types import NodeFacts
@@ -104,8 +105,6 @@ def prepare(
     Raises:
         KbootError: a source, a fact or the fit stands in the way.
     """
-    from kboot.apply.license import status as license_status
-    from kboot.apply.serve import missing_program
     from kboot.apply.share_need import divide
     from kboot.apply.warm_local import with_loaded_ranges
     from kboot.apply.weights import model_for
@@ -156,14 +155,20 @@ def prepare(
     plan = choose_phases(plan, options.only, options.skip)
     image = image_of(paths, lambda _: None)  # a damaged one was told already
     others = differences_from_image(image, layout.name, plan.cache_key.factors) if image else ()
-    plan = replace(plan, warnings=(*plan.warnings, *unread, *passed_over, *others))
-    if host.live and (program := missing_program(plan.launch)):
-        refusal = f"boot will refuse: {program} is not there, or this user may not execute it"
-        plan = replace(plan, warnings=(*plan.warnings, refusal))
+    said = (*plan.warnings, *unread, *passed_over, *others, *_refusals(plan.launch, profile, host, paths))
+    return Prepared(facts, checkpoint, replace(plan, warnings=said), store, sources, group)
+
+
+def _refusals(launch: Launch, profile: Profile, host: Host, paths: Paths) -> Iterator[str]:
+    """Yield why a boot of this plan will end before it changes anything."""
+    from kboot.apply.license import status as license_status
+    from kboot.apply.serve import missing_program
+
+    if host.live and (program := missing_program(launch)):
+        yield f"boot will refuse: {program} is not there, or this user may not execute it"
     terms = license_status(profile, paths, None)
     if not terms.passes:
-        plan = replace(plan, warnings=(*plan.warnings, f"boot will refuse: {terms.why}"))
-    return Prepared(facts, checkpoint, plan, store, sources, group)
+        yield f"boot will refuse: {terms.why}"
 
 
 def _require_disk(mounts: Sequence[Mount], checkpoint: CheckpointFacts) -> None:
