@@ -228,10 +228,10 @@ def _going_live(report: BootReport) -> BootReport:
 
 def _record_caches(prepared: Prepared, report: BootReport, host: Host, paths: Paths, emit: Emit) -> None:
     """Say what decides the engine's caches in this boot; it starts all the same where that cannot be written."""
-    changed = any(outcome.phase == "cache" for outcome in report.outcomes)
-    scan = None if changed else prepared.facts.caches.scan
     from kboot.apply.cache_record import record_prepared
 
+    changed = any(outcome.phase == "cache" for outcome in report.outcomes)
+    scan = None if changed else prepared.facts.caches.scan
     try:
         record_prepared(prepared.plan, report.boot_id, report.started_unix_s, host, paths, scan)
     except KbootError as exc:

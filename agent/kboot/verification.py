@@ -103,7 +103,7 @@ def _oldest(checkpoint: CheckpointFacts) -> float | None:
 
 
 def _look(checkpoint: CheckpointFacts, mode: VerifyMode, profile: str, tools: Tools) -> tuple[Outcome, ...]:
-    """Return an outcome for every file that is whole on this disk; with sources, what is wrong is mended on the way."""
+    """Return an outcome for every file that is here, whole or in part; with sources, what is wrong is mended."""
     if mode == "ledger":
         return tuple(_by_identity(f, mode, profile) for f in checkpoint.files if f.state in ("verified", "shared"))
     return run_phase(Phase("verify", (), plan_verify(checkpoint, mode)), tools)[1]

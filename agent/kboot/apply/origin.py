@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kboot.apply.first_boot import image_of
-from kboot.errors import KbootError, SourceError
+from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.first_reads import first_reads
@@ -119,6 +119,6 @@ def _network_rate(source: Source, listing: Listing, file: RemoteFile) -> float |
                 done += count
                 if monotonic_s() - started_s >= _BUDGET_S:
                     break
-    except (SourceError, KbootError):
+    except KbootError:
         return None
     return done / max(1e-6, monotonic_s() - started_s) if done else None

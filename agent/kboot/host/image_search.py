@@ -19,9 +19,9 @@ Find = Callable[[bytes], str]
 """Returns what a piece of a text holds; empty for nothing."""
 
 _PIECE_BYTES = 4 << 20
-_OVERLAP_BYTES = (
-    4096  # longer than anything that is looked for, but for private keys, which are known by their beginning
-)
+_OVERLAP_BYTES = 4096
+"""Longer than anything that is looked for, but for private keys, which are known by their beginning."""
+
 _ZSTD_WINDOW_BYTES = 128 << 20
 COMPRESSED = (".bz2", ".gz", ".xz", ".zst")
 _TOO_LARGE = "the ends of files that are larger than what is read of one"

@@ -132,7 +132,6 @@ _REASONS: dict[ResidueKind, str] = {
     "scratch-text": "a temporary file that holds a secret",
     "log-text": "a log that holds a secret",
     "old-log": "an old log that holds a secret",
-    "told": "",
 }
 _WIPED: frozenset[ResidueKind] = frozenset(
     {"token", "credential", "node-key", "fleet-key", "seed", "host-key", "old-log", "scratch-text"}
