@@ -11,7 +11,7 @@ import pytest
 from kboot.errors import DoesNotFit, ExitStatus, FactMissing, UsageError
 from kboot.facts.types import Gpu, GpuFacts, NodeFacts
 from kboot.host.paths import Paths
-from kboot.plan.layout import choose_layout, chosen_gpus, class_of, matching_layouts, of_nodes
+from kboot.plan.layout import chosen_gpus, class_of, matching_layouts, of_nodes
 from kboot.profile.load import load_node_classes, load_profile
 from kboot.profile.types import LayoutAsk, Profile
 
@@ -42,7 +42,7 @@ def node(*names: str) -> NodeFacts:
 )
 def test_the_layout_follows_the_product_name(product: str, layout: str) -> None:
     """Eight GPUs of a class get the layout of that class."""
-    assert layout == choose_layout(K3, node(*[product] * 8), CLASSES).name
+    assert layout == matching_layouts(K3, node(*[product] * 8), CLASSES)[0].name
 
 
 @pytest.mark.parametrize("product", ["NVIDIA GH200 480GB", "NVIDIA GB200", "NVIDIA GB300", "NVIDIA A100-SXM4-80GB"])
@@ -51,7 +51,7 @@ def test_look_alikes_are_other_classes(product: str) -> None:
     assert class_of(product, CLASSES) is None
 
     with pytest.raises(DoesNotFit) as caught:
-        choose_layout(K3, node(*[product] * 8), CLASSES)
+        matching_layouts(K3, node(*[product] * 8), CLASSES)
 
     assert f"this node has 8x {product}; no layout of profile kimi-k3.1-pro is for that" == caught.value.message
 
@@ -59,7 +59,7 @@ def test_look_alikes_are_other_classes(product: str) -> None:
 def test_too_few_gpus_are_named_with_what_is_wanted() -> None:
     """Seven of eight is not eight: the error says what was found and what each layout wants."""
     with pytest.raises(DoesNotFit) as caught:
-        choose_layout(K3, node(*["NVIDIA B300"] * 7), CLASSES)
+        matching_layouts(K3, node(*["NVIDIA B300"] * 7), CLASSES)
 
     assert ExitStatus.DOES_NOT_FIT == caught.value.status
     assert caught.value.message.startswith("this node has 7x NVIDIA B300;")
@@ -74,7 +74,7 @@ def test_too_few_gpus_are_named_with_what_is_wanted() -> None:
 def test_a_display_gpu_beside_the_others_does_not_count() -> None:
     """B092: on a mixed node only the GPUs of the layout's class are counted and taken."""
     facts = node("NVIDIA RTX A2000", *["NVIDIA H200"] * 8)
-    layout = choose_layout(K3, facts, CLASSES)
+    layout = matching_layouts(K3, facts, CLASSES)[0]
 
     assert "32x-h200" == layout.name
     assert [1, 2, 3, 4, 5, 6, 7, 8] == [g.index for g in chosen_gpus(facts, layout, CLASSES)]
@@ -82,14 +82,14 @@ def test_a_display_gpu_beside_the_others_does_not_count() -> None:
 
 def test_a_layout_without_gpus_is_for_any_machine() -> None:
     """The demo needs no GPU, and runs beside them too."""
-    assert "demo-2-workers" == choose_layout(DEMO, node(), CLASSES).name
-    assert "demo-2-workers" == choose_layout(DEMO, node("NVIDIA H200"), CLASSES).name
+    assert "demo-2-workers" == matching_layouts(DEMO, node(), CLASSES)[0].name
+    assert "demo-2-workers" == matching_layouts(DEMO, node("NVIDIA H200"), CLASSES)[0].name
 
 
 def test_a_machine_without_gpus_gets_no_gpu_layout() -> None:
     """A model for GPUs says what it wants."""
     with pytest.raises(DoesNotFit, match="this node has no GPU; no layout"):
-        choose_layout(K3, node(), CLASSES)
+        matching_layouts(K3, node(), CLASSES)
 
 
 def test_a_driver_that_does_not_answer_is_a_missing_fact() -> None:
@@ -97,7 +97,7 @@ def test_a_driver_that_does_not_answer_is_a_missing_fact() -> None:
     silent = replace(node(), gpu=GpuFacts("hung", "no answer in 10 s", None, None, (), ("0000:01:00.0",)))
 
     with pytest.raises(FactMissing) as caught:
-        choose_layout(K3, silent, CLASSES)
+        matching_layouts(K3, silent, CLASSES)
 
     assert "1 NVIDIA devices are on the PCI bus, but NVML did not say what they are: hung" == caught.value.message
     assert "no answer in 10 s" == caught.value.where[0]
@@ -105,10 +105,10 @@ def test_a_driver_that_does_not_answer_is_a_missing_fact() -> None:
 
 def test_a_class_that_is_asked_for_is_not_looked_for() -> None:
     """`--gpu` plans for another node, whatever this machine has."""
-    assert "16x-b200" == choose_layout(K3, node(), CLASSES, gpu="b200").name
+    assert "16x-b200" == matching_layouts(K3, node(), CLASSES, gpu="b200")[0].name
 
     with pytest.raises(UsageError, match="no layout for 'L4'"):
-        choose_layout(K3, node(), CLASSES, gpu="L4")
+        matching_layouts(K3, node(), CLASSES, gpu="L4")
 
 
 def test_a_class_nobody_described_is_a_word_of_the_product_name() -> None:
@@ -116,10 +116,10 @@ def test_a_class_nobody_described_is_a_word_of_the_product_name() -> None:
     layout = LayoutAsk(name="mine", gpu="L40S", gpus_per_node=1)
     profile: Profile = replace(DEMO, layout=(layout,))
 
-    assert layout == choose_layout(profile, node("NVIDIA L40S"), CLASSES)
+    assert layout == matching_layouts(profile, node("NVIDIA L40S"), CLASSES)[0]
 
     with pytest.raises(DoesNotFit):
-        choose_layout(profile, node("NVIDIA L40"), CLASSES)
+        matching_layouts(profile, node("NVIDIA L40"), CLASSES)
 
 
 def test_gpus_that_are_hidden_do_not_count() -> None:
@@ -128,7 +128,7 @@ def test_gpus_that_are_hidden_do_not_count() -> None:
     some = replace(whole, gpu=replace(whole.gpu, visible="6,2"))
 
     with pytest.raises(DoesNotFit, match=r"2x NVIDIA B300 SXM6 AC \(of 8; CUDA_VISIBLE_DEVICES=6,2\)"):
-        choose_layout(K3, some, CLASSES)
+        matching_layouts(K3, some, CLASSES)
     assert [6, 2] == [g.index for g in chosen_gpus(some, K3.layout[0], CLASSES)]
 
 

@@ -228,10 +228,6 @@ def _clean(path: str, text: str) -> str:
     return _TOKEN.sub("hf_***", text)
 
 
-def _space_json(space: DiskSpace) -> dict[str, int]:
-    return {"total": space.total_bytes, "free": space.free_bytes, "inodes": space.free_inodes}
-
-
 def _limits_text(limits: Mapping[str, tuple[int | None, int | None]]) -> str:
     lines = [f"{'Limit':<25} {'Soft Limit':<20} {'Hard Limit':<20}"]
     for name, pair in sorted(limits.items()):

@@ -144,11 +144,6 @@ class FitReport:
         return tuple(row for row in self.rows if row.fits)
 
     @property
-    def not_fitting(self) -> tuple[FitRow, ...]:
-        """Those that do not."""
-        return tuple(row for row in self.rows if not row.fits)
-
-    @property
     def fits(self) -> bool:
         """True where what was asked fits; without a question, where anything does."""
         return any(row.fits for row in self.asked or self.rows)

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _WITHOUT_GPU = frozenset({"command", "demo"})  # engines that can serve from CPUs
 
 
-def choose_layout(
+def matching_layouts(
     profile: Profile, facts: NodeFacts, node_classes: Sequence[NodeClass], gpu: str | None = None
-) -> LayoutAsk:
-    """Return the first layout whose GPUs this node has, enough of them; `gpu = "none"` needs none.
+) -> tuple[LayoutAsk, ...]:
+    """Return the layouts whose GPUs this node has, enough of them, in the profile's order; `gpu = "none"` needs none.
 
     gpu: a node class to plan for in place of what the node has (`--gpu B300` on a machine that builds images).
 
@@ -28,17 +28,6 @@ def choose_layout(
         UsageError: `gpu` names no class of the profile's layouts.
         FactMissing: NVIDIA devices are there, but NVML could not say what they are.
         DoesNotFit: no layout matches what was found.
-    """
-    return matching_layouts(profile, facts, node_classes, gpu)[0]
-
-
-def matching_layouts(
-    profile: Profile, facts: NodeFacts, node_classes: Sequence[NodeClass], gpu: str | None = None
-) -> tuple[LayoutAsk, ...]:
-    """Return every layout that choose_layout could mean, the profile's first choice first.
-
-    Raises:
-        UsageError, FactMissing, DoesNotFit: as choose_layout; it never returns none.
     """
     if gpu is not None:
         return _layouts_of_class(profile, gpu)

@@ -314,13 +314,3 @@ _LEFT: tuple[tuple[re.Pattern[str], str], ...] = (
 
 def _why_left(path: str) -> str:
     return next((why for pattern, why in _LEFT if pattern.fullmatch(path)), "")
-
-
-def as_rows(found: ArchiveList) -> dict[str, Any]:
-    """Return what a person is told of an archive, without its files."""
-    return {
-        "key": found.key,
-        "files": len(found.files),
-        "size_bytes": found.size_bytes,
-        "complete": found.completed_unix_s is not None,
-    }
