@@ -14,6 +14,7 @@ import pytest
 
 from fakes import checkpoints
 from fakes.cuda.build_cuda import build, environment
+from fakes.records import RECORD
 from fakes.workers import running
 from kboot.apply.handoff import node_key
 from kboot.checkpoint import CheckpointFacts
@@ -23,7 +24,7 @@ from kboot.facts.asked_types import ManagerState
 from kboot.facts.collect import collect
 from kboot.facts.link_types import CudaFacts
 from kboot.facts.types import Gap, Gpu, GpuFacts, NodeFacts
-from kboot.handoff import HandoffRecord, WorkerPlan, sign
+from kboot.handoff import WorkerPlan, sign
 from kboot.host.clock import monotonic_s, sleep_s
 from kboot.host.files import atomic_write
 from kboot.host.paths import Paths
@@ -220,36 +221,7 @@ def test_weights_are_laid_out_from_the_headers_on_this_disk(tmp_path: Path) -> N
 
 def prepared(paths: Paths, workers: tuple[WorkerPlan, ...], env: tuple[tuple[str, str], ...]) -> None:
     """Write the record of an engine with these workers."""
-    record = HandoffRecord(
-        boot_id="b",
-        profile="m",
-        profile_digest="p",
-        repo="o/m",
-        commit="c" * 40,
-        manifest_digest="m",
-        verify_mode="full",
-        verified_unix_s=1.0,
-        verify_claim="",
-        model_path="/m",
-        files=(),
-        engine="vllm",
-        argv=("/bin/true",),
-        env=env,
-        unset=(),
-        cpus=(0,),
-        memory_node=None,
-        workers=workers,
-        worker_titles=(r"^VLLM::Worker",),
-        cache_key="key",
-        cache_dir="/cache",
-        served_name="o/m",
-        health_url=None,
-        models_url=None,
-        completion_url=None,
-        ready_timeout_s=60,
-        kboot_version="0.1.0",
-        created_unix_s=2.0,
-    )
+    record = replace(RECORD, cpus=(0,), workers=workers, worker_titles=(r"^VLLM::Worker",), env=env)
     paths.runtime.mkdir(parents=True, exist_ok=True)
     paths.state.mkdir(parents=True, exist_ok=True)
     atomic_write(paths.handoff, sign(record, node_key(paths)), mode=0o600)

@@ -6,36 +6,18 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from fakes import records
 from fakes.health import health
 from kboot.apply.answering import Answering, answering, engine_answers
 from kboot.apply.handoff import write_handoff
 from kboot.apply.monitor import Monitor, Source
 from kboot.facts.process import Tree
-from kboot.handoff import HandoffRecord, WorkerPlan
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.plan.types import WriteHandoff
 
 MINE = ("KBOOT_TEST_MARK", "mine")
-RECORD = HandoffRecord(
-    *("boot", "p", "d", "o/m", "c" * 40, "m", "full", 0.0, "claim", "/models/p", (), "vllm"),
-    argv=("/opt/vllm/bin/vllm", "serve", "/models/p"),
-    env=(MINE,),
-    unset=(),
-    cpus=(),
-    memory_node=None,
-    workers=(WorkerPlan(0, 0, (0,), 1, None),),
-    worker_titles=(),
-    cache_key="key",
-    cache_dir="/cache/key",
-    served_name="o/m",
-    health_url=None,
-    models_url=None,
-    completion_url=None,
-    ready_timeout_s=60,
-    kboot_version="0",
-    created_unix_s=0.0,
-)
+RECORD = replace(records.RECORD, env=(MINE,))
 PATIENCE_S = 30.0
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from fakes.caches import KEY, content, elf, make_cache
 from fakes.objects import ObjectServer
+from fakes.records import RECORD
 from kboot.apply.cache_import import import_cache
 from kboot.apply.cache_push import leaving, push_cache
 from kboot.apply.cache_seed import open_seed
 from kboot.apply.handoff import write_handoff
 from kboot.errors import ActionFailed, KbootError, SourceError
-from kboot.handoff import HandoffRecord
 from kboot.host.paths import Paths
 from kboot.plan.types import WriteHandoff
 from kboot.profile.types import CacheAsk, CheckpointAsk, LayoutAsk, Profile
@@ -27,13 +27,7 @@ def paths(tmp_path: Path) -> Paths:
     """A node that serves with a complete cache."""
     found = Paths(tmp_path / "state", tmp_path / "run", tmp_path / "etc")
     folder = make_cache(found.cache)
-    record = HandoffRecord(
-        boot_id="b", profile="p", profile_digest="", repo="o/m", commit="c" * 40, manifest_digest="",
-        verify_mode="full", verified_unix_s=1.0, verify_claim="", model_path="/m", files=(), engine="vllm",
-        argv=("/v",), env=(), unset=(), cpus=(), memory_node=None, workers=(), worker_titles=(), cache_key=KEY,
-        cache_dir=str(folder), served_name="m", health_url=None, models_url=None, completion_url=None,
-        ready_timeout_s=60, kboot_version="0", created_unix_s=1.0,
-    )  # fmt: skip
+    record = replace(RECORD, cache_key=KEY, cache_dir=str(folder), workers=())
     assert write_handoff(WriteHandoff("test"), record, found).error is None
     (tmp_path / "seeds").mkdir()
     return found

@@ -13,34 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from fakes import records
 from fakes.workers import running
 from kboot.apply.leftovers import Leftover, find_leftovers, require_none_left
 from kboot.errors import ActionFailed
-from kboot.handoff import HandoffRecord, WorkerPlan
+from kboot.handoff import WorkerPlan
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
 
 CASE = Path(__file__).parents[1] / "cases/B139"
 TITLES = (r"^VLLM::Worker(?:_[A-Z]+\d+)*\s*$", r"^VLLM::EngineCor")
-RECORD = HandoffRecord(
-    *("boot", "p", "d", "o/m", "c" * 40, "m", "full", 0.0, "claim", "/models/p", (), "vllm"),
-    argv=("/opt/vllm/bin/vllm", "serve", "/models/p"),
-    env=(),
-    unset=(),
-    cpus=(),
-    memory_node=None,
-    workers=(WorkerPlan(0, 0, (0,), 1, None),),
-    worker_titles=TITLES,
-    cache_key="key",
-    cache_dir="/cache/key",
-    served_name="o/m",
-    health_url=None,
-    models_url=None,
-    completion_url=None,
-    ready_timeout_s=60,
-    kboot_version="0",
-    created_unix_s=0.0,
-)
+RECORD = replace(records.RECORD, worker_titles=TITLES)
 
 
 def put(

@@ -7,34 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from fakes.records import RECORD
 from kboot.apply.live import Going, answer_of
 from kboot.errors import NotReady
-from kboot.handoff import HandoffRecord
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.report.saved import save_report
 from kboot.report.types import BootReport
 
 GONE = 4194305  # no process has so high a number
-RECORD = HandoffRecord(
-    *("boot", "p", "d", "o/m", "c" * 40, "m", "full", 0.0, "claim", "/models/p", (), "demo"),
-    argv=("/opt/demo",),
-    env=(),
-    unset=(),
-    cpus=(),
-    memory_node=None,
-    workers=(),
-    worker_titles=(),
-    cache_key="key",
-    cache_dir="/cache/key",
-    served_name="o/m",
-    health_url=None,
-    models_url=None,
-    completion_url=None,
-    ready_timeout_s=600,
-    kboot_version="0",
-    created_unix_s=0.0,
-)
 REPORT = BootReport("b", "p", "c" * 40, "failed", 1.0, 2.0, None, None, "full", "", "key", (), (), (), None)
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from fakes.health import health
+from fakes.records import RECORD
 from fakes.workers import running
 from kboot.apply.handoff import read_handoff, write_handoff
 from kboot.apply.tend import Tender
 from kboot.engines.vllm import WORKER_TITLES
 from kboot.events import Event, Notice
 from kboot.facts.process import Tree
-from kboot.handoff import HandoffRecord, WorkerPlan
+from kboot.handoff import WorkerPlan
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.host.tasks import pin_myself
@@ -26,7 +27,7 @@ from kboot.report.saved import load_reports, read_boot, save_report
 from kboot.report.types import BootReport
 
 CPUS = tuple(sorted(os.sched_getaffinity(0)))[:2]
-REPORT = BootReport("b", "p", "c" * 40, "done", 1.0, 2.0, None, None, "full", "", "key", (), (), (), None)
+REPORT = BootReport("boot", "p", "c" * 40, "done", 1.0, 2.0, None, None, "full", "", "key", (), (), (), None)
 
 pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 
@@ -46,15 +47,15 @@ def own_cpus() -> Iterator[None]:
 
 def prepare(paths: Paths, url: str) -> None:
     """Leave the record and the report of a boot that planned two workers, a CPU each."""
-    record = HandoffRecord(
-        boot_id="b", profile="p", profile_digest="", repo="o/m", commit="c" * 40, manifest_digest="",
-        verify_mode="full", verified_unix_s=1.0, verify_claim="", model_path="/m", files=(), engine="vllm",
-        argv=("/v",), env=(("OMP_NUM_THREADS", "1"),), unset=(), cpus=CPUS, memory_node=None,
+    record = replace(
+        RECORD,
+        env=(("OMP_NUM_THREADS", "1"),),
+        cpus=CPUS,
         workers=(WorkerPlan(0, None, CPUS[:1], 1, None), WorkerPlan(1, None, CPUS[1:], 1, None)),
-        worker_titles=WORKER_TITLES, cache_key="key", cache_dir=str(paths.cache / "key"),
-        served_name="m", health_url=url, models_url=None,
-        completion_url=None, ready_timeout_s=60, kboot_version="0", created_unix_s=1.0,
-    )  # fmt: skip
+        worker_titles=WORKER_TITLES,
+        cache_dir=str(paths.cache / "key"),
+        health_url=url,
+    )
     assert write_handoff(WriteHandoff("test"), record, paths).error is None
     save_report(REPORT, paths)
     (paths.cache / "key").mkdir(parents=True)
