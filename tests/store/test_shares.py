@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from fakes.checkpoints import COMMIT, fetch_all, listing, paths_in
+from kboot.apply.publish import publish
 from kboot.checkpoint import RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.pieces import PIECE_BYTES
+from kboot.plan.types import PublishCheckpoint
 from kboot.store.digests import Digests, document_of, make_digests, read_document
 from kboot.store.shares import forget_records
 from kboot.store.store import Store
@@ -208,6 +210,21 @@ def test_a_whole_file_comes_first(store: Store, digests: Digests) -> None:
     assert store.blob_path(REPO, FILE.blob_id) == store.content_path(REPO, FILE)
     store.shares.forget(REPO, FILE.blob_id)
     assert not store.shares.data_path(REPO, FILE.blob_id).exists()
+
+
+def test_a_part_that_a_kill_left_beside_the_whole_file_is_removed(store: Store, digests: Digests) -> None:
+    """The serving path had left it and the process was killed before it was removed: it is published once more."""
+    fill(store, digests, 0)
+    fetch_all(store, LISTING, {PATH: CONTENT})
+    action = PublishCheckpoint(LISTING, str(store.paths.models / "m"), "asked")
+    assert None is publish(action, store, [].append).error
+    assert store.is_published(LISTING, Path(action.model_path))
+    fill(store, digests, 0)
+
+    assert not store.is_published(LISTING, Path(action.model_path))
+    assert "done" == publish(action, store, [].append).status
+    assert not store.shares.data_path(REPO, FILE.blob_id).exists()
+    assert "unchanged" == publish(action, store, [].append).status
 
 
 def test_digests_are_those_of_the_pieces(digests: Digests) -> None:

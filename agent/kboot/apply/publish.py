@@ -51,9 +51,8 @@ def _publish(action: PublishCheckpoint, store: Store, emit: Emit, enforce: bool)
             emit(Notice("links.refused", f"{store.paths.hub} takes no symbolic links: snapshots are made by {kind}"))
     store.set_ref(listing)
     store.set_model(listing, model_path)
-    for local in store.local(listing):
-        if local.state == "verified":  # nothing leads to a part of it any more
-            store.shares.forget(listing.repo, local.file.blob_id)
+    for file in store.old_parts(listing):
+        store.shares.forget(listing.repo, file.blob_id)
     return Effect(before=before, after=listing.commit)
 
 

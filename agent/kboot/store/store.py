@@ -324,7 +324,15 @@ class Store:
                 layout.is_commit(listing.revision) or self._commit_of(listing.repo, listing.revision) == listing.commit
             )
             and not self.unlinked(listing)
+            and not self.old_parts(listing)
         )
+
+    def old_parts(self, listing: Listing) -> tuple[RemoteFile, ...]:
+        """Return the files that are proven as a whole and still have a part beside it, to which nothing leads."""
+        if not exists(self.shares.folder(listing.repo)):
+            return ()
+        whole = (f.file for f in self.local(listing) if f.state == "verified")
+        return tuple(f for f in whole if exists(self.shares.data_path(listing.repo, f.blob_id)))
 
     def set_ref(self, listing: Listing) -> None:
         """Remember which commit the branch or tag stands for; nothing for a pin."""
