@@ -13,7 +13,8 @@ from kboot.facts.residue import ImageFolders, find_residue, known_secrets
 from kboot.host.image import ImageTree
 from kboot.plan.seal import plan_seal
 from kboot.report.types import Outcome
-from kboot.store.ledger import Ledger, Mark, Row, stored_rows
+from kboot.store.ledger import Ledger, Row, stored_rows
+from kboot.store.marks import Mark
 from kboot.store.verifier import RANGE_BYTES, Prefixes
 
 CANARY = "hf_" + "CanaryCanaryCanary42"

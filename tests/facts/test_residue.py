@@ -12,7 +12,8 @@ from kboot.events import Event
 from kboot.facts.image_ground import ImageGround
 from kboot.facts.residue import ImageFolders, Residue, find_residue, known_secrets
 from kboot.host.image import ImageTree
-from kboot.store.ledger import Ledger, Mark, Row
+from kboot.store.ledger import Ledger, Row
+from kboot.store.marks import Mark
 
 CASES = Path(__file__).parents[1] / "cases"
 TOKEN = "hf_" + "CanaryCanary0123456789"

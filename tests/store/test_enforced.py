@@ -8,7 +8,8 @@ from pathlib import Path
 from fakes.checkpoints import remote
 from kboot.checkpoint import LocalFile
 from kboot.store.enforced import enforced_by, with_proof
-from kboot.store.ledger import Mark, Row
+from kboot.store.ledger import Row
+from kboot.store.marks import Mark
 
 ROW = Row("org/m", "b", "c", "a.safetensors", "", Mark("", "1", "1", 3, 1, 1), "full", 1.0, "this disk")
 LOCAL = LocalFile(remote("a.safetensors", b"abc"), "verified", 3, 1.0)

@@ -10,7 +10,8 @@ import pytest
 from kboot.errors import KbootError
 from kboot.events import Event, Notice
 from kboot.host.files import identity
-from kboot.store.ledger import Ledger, Mark, MarkReader, Row
+from kboot.store.ledger import Ledger, Row
+from kboot.store.marks import Mark, MarkReader
 from kboot.store.verifier import NO_PREFIXES, RANGE_BYTES, Prefixes
 
 MARK = Mark("uuid-1", "2049", "77", 10, 1_000, 2_000)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from kboot.checkpoint import LocalFile, RemoteFile
-from kboot.store.ledger import Mark, Row
+from kboot.store.ledger import Row
+from kboot.store.marks import Mark
 
 
 def judged(file: RemoteFile, found: Mark, row: Row | None) -> LocalFile:

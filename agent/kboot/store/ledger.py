@@ -1,4 +1,4 @@
-"""Which bytes on this node were hashed, when and how, and how is a file recognised as the one that was hashed?"""
+"""Which bytes on this node were hashed, when and how?"""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Literal, TypeVar, cast, get_args
 from kboot.errors import ActionFailed, KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s, unix_s
-from kboot.host.files import Identity, exists, fs_uuid, make_dirs, rename
+from kboot.host.files import exists, make_dirs, rename
 from kboot.host.sharing import require_own
+from kboot.store.marks import Mark
 from kboot.store.verifier import NO_PREFIXES, RANGE_BYTES, Prefixes
 
 How = Literal[
@@ -31,37 +32,6 @@ _VERSION = 1
 _BUSY_TIMEOUT_S = 20.0
 _SETTLE_EVERY_S = 5.0
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What a file on disk is recognised by; any write changes ctime_ns, even one that puts mtime back.
-
-    fs: UUID of the file system, empty where unknown. dev: used only where a UUID is unknown, since device numbers
-    change when a volume is attached elsewhere.
-    """
-
-    fs: str
-    dev: str
-    inode: str
-    size_bytes: int
-    mtime_ns: int
-    ctime_ns: int
-
-    def same_file(self, other: Mark) -> bool:
-        """Return whether both are one unchanged file."""
-        same_fs = self.fs == other.fs if self.fs and other.fs else self.dev == other.dev
-        return same_fs and self._rest() == other._rest()
-
-    def difference(self, other: Mark) -> str:
-        """Return the first thing that differs, in the field's words; empty for one unchanged file."""
-        if self.same_file(other):
-            return ""
-        names = ("inode", "size", "mtime", "ctime")
-        return next((n for n, a, b in zip(names, self._rest(), other._rest()) if a != b), "file system")
-
-    def _rest(self) -> tuple[str, int, int, int]:
-        return self.inode, self.size_bytes, self.mtime_ns, self.ctime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +80,6 @@ _PREFIX_SCHEMA = (
 _DIGEST_BYTES = 32
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM file"
 _UPSERT = f"INSERT OR REPLACE INTO file ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
-
-
-class MarkReader:
-    """Turns identities into marks; looks each device's UUID up once."""
-
-    def __init__(self) -> None:
-        self._uuid_of: dict[int, str] = {}
-
-    def mark(self, path: Path, found: Identity) -> Mark:
-        """Return the mark of a file whose identity was just read."""
-        if found.dev not in self._uuid_of:
-            self._uuid_of[found.dev] = fs_uuid(path) or ""
-        fs = self._uuid_of[found.dev]
-        return Mark(fs, str(found.dev), str(found.inode), found.size_bytes, found.mtime_ns, found.ctime_ns)
 
 
 class _Unusable(Exception):

@@ -38,7 +38,7 @@ from kboot.pieces import PIECE_BYTES, Pieces, bytes_of, piece_range, pieces_in, 
 from kboot.quantities import show_bytes
 from kboot.store import layout
 from kboot.store.digests import Digests, document_of, read_document
-from kboot.store.ledger import Mark, MarkReader
+from kboot.store.marks import Mark, MarkReader
 
 _SCHEMA = 1
 _LIMIT_BYTES = 128 << 20

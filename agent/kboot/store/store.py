@@ -29,7 +29,8 @@ from kboot.store import layout, trees
 from kboot.store.enforced import enforced_by, with_proof
 from kboot.store.hashing import Hashed, hash_file
 from kboot.store.judging import judged
-from kboot.store.ledger import How, Ledger, Mark, MarkReader, Row
+from kboot.store.ledger import How, Ledger, Row
+from kboot.store.marks import Mark, MarkReader
 from kboot.store.partial import have_bytes
 from kboot.store.shares import Shares
 from kboot.store.sweep import sweep
