@@ -25,10 +25,10 @@ from kboot.facts.reader import whole_number
 from kboot.facts.types import Gpu, NodeFacts
 from kboot.host.clock import monotonic_s
 from kboot.host.cuda import ask_cuda, begin_cuda
+from kboot.host.myself import set_memory_policy
 from kboot.host.nvml import Begun
 from kboot.host.paths import Paths
 from kboot.host.probes import ask_in_child, at_most
-from kboot.host.processes import set_memory_policy
 from kboot.host.types import Host
 from kboot.jsontext import parse_json
 from kboot.plan.memory.place import place

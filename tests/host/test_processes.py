@@ -15,13 +15,11 @@ import pytest
 from kboot.errors import ActionFailed
 from kboot.host.http import port_in_use
 from kboot.host.listeners import listeners
+from kboot.host.myself import handle_stop_signals, raise_nofile, set_memory_policy
 from kboot.host.processes import (
     OUTPUT_LIMIT_BYTES,
     Child,
-    handle_stop_signals,
-    raise_nofile,
     run,
-    set_memory_policy,
     spawn,
     stop_tree,
     wait_for_end,
@@ -135,7 +133,7 @@ def become_in_child(call: str, before: str = "") -> subprocess.CompletedProcess[
         program(f"""
             import os, signal
             from kboot.errors import ActionFailed
-            from kboot.host.processes import become
+            from kboot.host.myself import become
             {before}
             try:
                 {call}
@@ -369,7 +367,7 @@ class TestSignals:
         done = subprocess.run(
             program(f"""
                 import os, threading
-                from kboot.host.processes import handle_stop_signals
+                from kboot.host.myself import handle_stop_signals
                 event = threading.Event()
                 handle_stop_signals(event)
                 os.kill(os.getpid(), {int(number)})
@@ -388,7 +386,7 @@ class TestSignals:
         done = subprocess.run(
             program("""
                 import os, signal, threading
-                from kboot.host.processes import handle_stop_signals
+                from kboot.host.myself import handle_stop_signals
                 event = threading.Event()
                 handle_stop_signals(event)
                 os.kill(os.getpid(), signal.SIGHUP)
@@ -427,7 +425,7 @@ class TestSelf:
                 import resource
                 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
                 resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
-                from kboot.host.processes import raise_nofile
+                from kboot.host.myself import raise_nofile
                 print(raise_nofile() == (64, hard))
             """),
             capture_output=True,
@@ -446,7 +444,7 @@ class TestSelf:
         """Where node 0 can be preferred, the process's own mappings say so; where not, a reason is given."""
         done = subprocess.run(
             program("""
-                from kboot.host.processes import set_memory_policy
+                from kboot.host.myself import set_memory_policy
                 why = set_memory_policy(0)
                 policies = {line.split()[1] for line in open("/proc/self/numa_maps")} if why is None else set()
                 print(why or sorted(policies))

@@ -48,7 +48,7 @@ def wrap(common: Common, asked: Asked, node: Node, words: Sequence[str], workers
     """
     from kboot.apply.caches import prepare_cache
     from kboot.facts.collect import NvmlAsk, collect
-    from kboot.host.processes import become, raise_nofile, set_memory_policy
+    from kboot.host.myself import become, raise_nofile, set_memory_policy
     from kboot.plan.types import PrepareCache
 
     program = find_program(words[0], node.env)

@@ -19,30 +19,11 @@ from typing import TYPE_CHECKING
 
 from kboot.host import keeper
 from kboot.host.clock import monotonic_s, sleep_s
-from kboot.host.myself import become, handle_stop_signals, raise_nofile, set_affinity, set_memory_policy
 from kboot.host.notify import VARIABLES as OF_THE_SERVICE_MANAGER
 from kboot.host.os_errors import explained
 
 if TYPE_CHECKING:
     import psutil
-
-__all__ = [
-    "OUTPUT_LIMIT_BYTES",
-    "Child",
-    "Finished",
-    "become",
-    "handle_stop_signals",
-    "is_of",
-    "is_of_an_engine",
-    "may_run",
-    "raise_nofile",
-    "run",
-    "set_affinity",
-    "set_memory_policy",
-    "spawn",
-    "start_beside",
-    "stop_tree",
-]
 
 OUTPUT_LIMIT_BYTES = 1 << 20
 
