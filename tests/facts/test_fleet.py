@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kboot.facts.fleet import FleetFacts, FleetNode, Network, collect_fleet
+from kboot.facts.fleet import Network, collect_fleet
 from kboot.facts.fleet_names import (
     MOST_NODES,
     expand_hostlist,
@@ -18,6 +18,7 @@ from kboot.facts.fleet_names import (
     nodes_of_peers,
     place_of,
 )
+from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
 from kboot.profile.types import Discovery, FleetAsk

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kboot.host.types import Host
     from kboot.profile.types import FleetAsk
 
-__all__ = ["FleetFacts", "FleetNode", "Network", "collect_fleet", "with_last_meeting"]
-
 _LOOK_UP_S = 5.0
 _AT_ONCE = 64
 _RECORD_BYTES = 16 << 20
