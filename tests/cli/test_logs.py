@@ -116,12 +116,13 @@ def test_quiet_commands_log_no_phases() -> None:
     ("expected", "text"),
     [
         ("token (hidden)", "token hf_abcd1234"),
+        ("--api-key (hidden) --port 1", "--api-key sk-" + "Ab1" * 12 + " --port 1"),
         ("https://(hidden)host/x", "https://user:secret@host/x"),
         ("hf_transfer and hf_x", "hf_transfer and hf_x"),
     ],
 )
 def test_tokens_and_passwords_are_masked(expected: str, text: str) -> None:
-    """B029: what looks like a Hub token (hf_ and eight or more letters or digits) is hidden; other words stay."""
+    """B029: what looks like a token of a service is hidden, of the Hub hf_ and eight or more letters or digits."""
     assert expected == masked(text)
 
 

@@ -72,4 +72,4 @@ def test_a_token_in_place_of_its_file_is_not_repeated(paths: Paths) -> None:
         load_config(None, paths)
 
     assert token not in str(caught.value.to_json())
-    assert any("a Hugging Face token" in line for line in caught.value.where)
+    assert any("a Hub token" in line for line in caught.value.where)

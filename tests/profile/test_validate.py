@@ -19,6 +19,8 @@ from kboot.profile.types import Profile
 
 GOLDEN = Path(__file__).parent / "golden"
 TOKEN = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
+AWS_KEY = "AKIA" + "Q2W3" * 4
+NGC_KEY = "nvapi-" + "Ab1-x" * 10
 
 
 def problems(text: str, paths: Paths) -> list[str]:
@@ -192,7 +194,9 @@ def test_all_problems_of_all_files_are_told_at_once(paths: Paths) -> None:
         SMALLEST + f'[fleet]\n{TOKEN} = "x"\n',
         SMALLEST.replace("org/small", TOKEN),
         SMALLEST.replace('"org/small"', '"org/small"\nsources = ["https://me:secretword@mirror.example/x"]'),
-        SMALLEST + 'env = {A = "AKIAIOSFODNN7EXAMPLE"}\n',
+        SMALLEST + f'env = {{A = "{AWS_KEY}"}}\n',
+        SMALLEST + f'env = {{A = "{NGC_KEY}"}}\n',
+        SMALLEST.replace("org/small", "https://s3.example/b?x-amz-signature=secretword"),
     ],
 )
 def test_credentials_are_refused_and_never_repeated(text: str, paths: Paths) -> None:
@@ -202,7 +206,8 @@ def test_credentials_are_refused_and_never_repeated(text: str, paths: Paths) -> 
     assert " holds a" in found
     assert TOKEN not in found
     assert "secretword" not in found
-    assert "AKIAIOSFODNN7EXAMPLE" not in found
+    assert AWS_KEY not in found
+    assert NGC_KEY not in found
 
 
 @pytest.mark.parametrize("override", [f"serve.served_name={TOKEN}", f"serve.port={TOKEN}", f'serve.host="{TOKEN}'])

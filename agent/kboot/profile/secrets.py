@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 
-_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("a Hugging Face token", re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{16,}")),
-    ("an AWS access key id", re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
-    ("a user and password in a URL", re.compile(r"(?<=://)[^\s/@\"']+@")),
-    ("a signed URL", re.compile(r"X-Amz-Signature=[^\s&\"']+", re.IGNORECASE)),
+from kboot.secret_shapes import SHAPES, Shape
+
+_CREDENTIALS = (
+    *SHAPES,
+    Shape("a Hugging Face token", "api_org_", r"\bapi_org_[A-Za-z0-9]{16,}"),
+    Shape("a user and password in a URL", "://", r"(?<=://)[^\s/@\"']+@"),
+    Shape("a signed URL", "=", r"(?i:X-Amz-Signature)=[^\s&\"']+"),
 )
+_FLAGS = re.ASCII | re.DOTALL
 HIDDEN = "(hidden)"
 
 
 def secrets_in(text: str) -> tuple[str, ...]:
     """Return what kinds of credential the text holds, never the credential."""
-    return tuple(kind for kind, shape in _SHAPES if shape.search(text))
+    return tuple(dict.fromkeys(s.name for s in _CREDENTIALS if s.needle in text and re.search(s.pattern, text, _FLAGS)))
 
 
 def without_secrets(text: str) -> str:
     """Return the text with every credential replaced."""
-    for _kind, shape in _SHAPES:
-        text = shape.sub(HIDDEN, text)
+    for shape in _CREDENTIALS:
+        if shape.needle in text:  # a pattern is compiled for the first text that may have one
+            text = re.sub(shape.pattern, HIDDEN, text, flags=_FLAGS)
     return text

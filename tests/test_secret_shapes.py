@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kboot.facts.secret_text import SHAPES, what_in, without_secrets
+from kboot.facts.secret_text import what_in, without_secrets
+from kboot.secret_shapes import SHAPES
 
 KEY = (
     b"-----BEGIN OPENSSH PRIVATE"
