@@ -242,6 +242,7 @@ class TestParse:
 
         assert "hf_EXAMPLE" not in parse(line).text
         assert "{'hf_token': 'hf_***'}" == mask("{'hf_token': 'hf_EXAMPLExxxxxxxxxxx'}")
+        assert "{'api_key': ['(hidden)']}" == mask("{'api_key': ['sk-" + "Ab1" * 12 + "']}")
 
     @pytest.mark.parametrize(
         "line",

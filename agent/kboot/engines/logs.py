@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kboot.profile.secrets import without_secrets
+
 if TYPE_CHECKING:
     from kboot.engines.types import Engine, EnginePhase
 
@@ -221,8 +223,8 @@ def parse(line: str) -> Message:
 
 
 def mask(text: str) -> str:
-    """Return the text with Hub tokens masked: some engines log the arguments they were given (vllm#53625)."""
-    return _TOKEN.sub("hf_***", text)
+    """Return the text with tokens masked: some engines log the arguments they were given (vllm#53625)."""
+    return without_secrets(_TOKEN.sub("hf_***", text))
 
 
 def is_progress_bar(line: str) -> bool:
