@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # Each pattern ends where its repeated characters do, so that none is given back: in a text of many beginnings, the time
@@ -12,7 +14,7 @@ _END = r"(?![A-Za-z0-9_-])"
 class Shape(NamedTuple):
     """One kind of secret. needle: what each has, by which a text without any is passed in one look.
 
-    pattern: of re.ASCII and re.DOTALL; who searches compiles it, for text or for bytes.
+    pattern: with FLAGS, for text; for bytes as well.
     """
 
     name: str
@@ -56,3 +58,13 @@ SHAPES = (
         r"[A-Za-z0-9+/=\s\\]{40,65536}(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----)?",
     ),
 )
+
+FLAGS = re.ASCII | re.DOTALL
+
+
+def hide(text: str, instead: str, shapes: Iterable[Shape] = SHAPES) -> str:
+    """Return a text with something else in place of each secret."""
+    for shape in shapes:
+        if shape.needle in text:  # a pattern is compiled for the first text that may have one
+            text = re.sub(shape.pattern, instead, text, flags=FLAGS)
+    return text

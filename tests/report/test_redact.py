@@ -15,6 +15,7 @@ PEM = "OPENSSH PRIVATE " + "KEY"
     ("text", "wanted"),
     [
         ("token hf_AbCdEfGhIjKl in use", "token <secret> in use"),
+        ("npm_" + "Ab1" * 12 + " but npm_config_cache", "<secret> but npm_config_cache"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer <secret>"),
         ("HF_TOKEN=abc next", "HF_TOKEN=<secret> next"),
         ("https://me:pw@mirror/x", "https://<secret>@mirror/x"),

@@ -23,6 +23,7 @@ from kboot.host.recorded import (
     RecordedHost,
 )
 from kboot.host.types import DiskSpace, Host, Printed
+from kboot.secret_shapes import hide
 
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{8,}")
 _ENVIRON = re.compile(r"/proc/[^/]+/environ")
@@ -35,7 +36,7 @@ _MADE_FILES = ("/proc/self/status", "/proc/self/limits")  # written from answers
 def record(host: Host, out: Path, read: Callable[[Host], object]) -> int:
     """Write below `out` what `read` was answered when it asked the host; return the number of files.
 
-    Secrets stay out: no environment is written (of a process's, only its `container=`), Hub tokens are masked.
+    Secrets stay out: no environment is written (of a process's, only its `container=`), tokens are masked.
 
     Raises:
         KbootError: the tree cannot be written.
@@ -225,7 +226,7 @@ def _clean(path: str, text: str) -> str:
         text = "0" * 32  # its manual asks to keep it to oneself
     if path.startswith("/etc/"):
         text = _USER_INFO.sub("***@", _ASSIGNED.sub(r"\1***", text))
-    return _TOKEN.sub("hf_***", text)
+    return hide(_TOKEN.sub("hf_***", text), "***")
 
 
 def _limits_text(limits: Mapping[str, tuple[int | None, int | None]]) -> str:

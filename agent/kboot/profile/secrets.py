@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kboot.secret_shapes import SHAPES, Shape
+from kboot.secret_shapes import FLAGS, SHAPES, Shape, hide
 
 _CREDENTIALS = (
     *SHAPES,
@@ -12,18 +12,14 @@ _CREDENTIALS = (
     Shape("a user and password in a URL", "://", r"(?<=://)[^\s/@\"']+@"),
     Shape("a signed URL", "=", r"(?i:X-Amz-Signature)=[^\s&\"']+"),
 )
-_FLAGS = re.ASCII | re.DOTALL
 HIDDEN = "(hidden)"
 
 
 def secrets_in(text: str) -> tuple[str, ...]:
     """Return what kinds of credential the text holds, never the credential."""
-    return tuple(dict.fromkeys(s.name for s in _CREDENTIALS if s.needle in text and re.search(s.pattern, text, _FLAGS)))
+    return tuple(dict.fromkeys(s.name for s in _CREDENTIALS if s.needle in text and re.search(s.pattern, text, FLAGS)))
 
 
 def without_secrets(text: str) -> str:
     """Return the text with every credential replaced."""
-    for shape in _CREDENTIALS:
-        if shape.needle in text:  # a pattern is compiled for the first text that may have one
-            text = re.sub(shape.pattern, HIDDEN, text, flags=_FLAGS)
-    return text
+    return hide(text, HIDDEN, _CREDENTIALS)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 
+from kboot.secret_shapes import hide
+
 _WORD = 3
 """A name of fewer letters, "ai" or "x", is more often a word, one of digits a number: they go where a machine is."""
 
@@ -44,6 +46,7 @@ def redact(text: str, names: Iterable[str] = ()) -> str:
     """
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
+    text = hide(text, "<secret>")
     text = _MAC.sub("<mac>", text)
     text = _ADDRESS.sub(_address, text)
     for name in sorted({part for each in names for part in (each, each.partition(".")[0])}, key=len, reverse=True):
