@@ -86,6 +86,11 @@ def verify_files(
     return tuple(outcome_of[action] for action in actions)
 
 
+def ledger_check(listing: Listing, store: Store) -> tuple[LocalFile, ...]:
+    """Return the wanted files that the ledger does not vouch for; reads no content."""
+    return tuple(local for local in store.local(listing) if local.state != "verified")
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     listing: Listing
