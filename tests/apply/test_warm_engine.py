@@ -13,6 +13,7 @@ import pytest
 from kboot.apply.warm_engine import warm_engine
 from kboot.events import Event, Notice
 from kboot.host.pagecache import resident_bytes
+from kboot.host.processes import OUTPUT_LIMIT_BYTES
 from kboot.plan.types import WarmEngine
 from kboot.report.types import Outcome
 
@@ -71,6 +72,31 @@ def test_libraries_and_compiled_python_of_the_engine_and_its_requirements_are_re
     assert all((resident_bytes(path) or 0) > 0 for path in engine.files)
     assert [0, 0] == [resident_bytes(path) for path in engine.stranger]
     assert engine.marker.exists()
+
+
+def test_an_engine_of_many_files_is_read_to_the_last(engine: Engine) -> None:
+    """The libraries come last in the list, and the names of vLLM's files alone are more than 1 MiB."""
+    many = "engine/" + "/".join(["a" * 200] * 3)
+    (engine.site / many).mkdir(parents=True)
+    names = [f"{many}/{number}.so" for number in range(2000)]
+    for name in names:
+        (engine.site / name).touch()
+    record = engine.site / "engine-1.0.dist-info/RECORD"
+    record.write_text("".join(f"{name},,\n" for name in names) + record.read_text())
+    outcome = engine.warm()
+
+    assert len("".join(names)) > OUTPUT_LIMIT_BYTES
+    assert ("done", 4 * 2 * MIB) == (outcome.status, outcome.size_bytes)
+
+
+def test_a_list_that_is_not_whole_is_told(engine: Engine) -> None:
+    """Nothing is taken for the whole of an engine that is a part of it, and the next boot tries again."""
+    engine.python.write_text(f'#!/bin/sh\nPYTHONPATH={engine.site} {sys.executable} -S "$@" | head -c 20\n')
+    outcome = engine.warm()
+
+    assert ("unchanged", "not read: its list of files is not whole") == (outcome.status, outcome.after)
+    assert ["warm.engine_left"] == [e.event for e in engine.said if isinstance(e, Notice)]
+    assert not engine.marker.exists()
 
 
 def test_no_more_is_read_than_there_is_memory_for(engine: Engine) -> None:
