@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kboot.apply.bytecode import compile_bytecode
 from kboot.events import Event, Notice
 from kboot.plan.types import CompileBytecode
@@ -24,13 +26,17 @@ def package(site: Path, name: str, requires: str = "") -> None:
     (info / "RECORD").write_text(f"{name}/__init__.py,,\n{name}/template.py,,\n{name}-1.0.dist-info/METADATA,,\n")
 
 
-def interpreter(folder: Path, site: Path) -> Path:
-    """Return a Python that imports from `site` and the standard library, of which it says that it is empty."""
+def interpreter(folder: Path, site: Path, first: str = "pass") -> Path:
+    """Return a Python that imports from `site` and the standard library, of which it says that it is empty.
+
+    first: code that it runs before what it is asked to run.
+    """
     python = folder / "python3"
     empty = folder / "stdlib"
     empty.mkdir(parents=True)
     code = (
-        f"import sysconfig; sysconfig.get_path = lambda _: {str(empty)!r}; sys.path[:0] = [{str(site)!r}]; exec(code)"
+        f"import sysconfig; sysconfig.get_path = lambda _: {str(empty)!r}; sys.path[:0] = [{str(site)!r}]; "
+        f"{first}; exec(code)"
     )
     python.write_text(f"#!{sys.executable} -S\nimport sys\ncode, sys.argv = sys.argv[2], sys.argv[2:]\n{code}\n")
     python.chmod(0o755)
@@ -64,8 +70,15 @@ def test_the_engine_and_what_it_requires_are_compiled_into_a_folder_that_stays(t
     assert (tmp_path / "bytecode/new/complete").exists()
 
 
-def test_what_an_image_has_compiled_is_linked_where_python_looks(tmp_path: Path) -> None:
-    """Of the engine what is fresh, of strangers everything; what is older than its source is compiled,  anew."""
+NO_HARD_LINKS = "import errno, os; os.link = lambda *_: (_ for _ in ()).throw(OSError(errno.EXDEV, 'another disk'))"
+
+
+@pytest.mark.parametrize("first", ["pass", NO_HARD_LINKS])
+def test_what_an_image_has_compiled_is_linked_where_python_looks(tmp_path: Path, first: str) -> None:
+    """Of the engine what is fresh, of strangers everything; what is older than its source is compiled anew.
+
+    By hard links, which cost nothing; by symbolic ones where the image is on another file system.
+    """
     site = tmp_path / "site"
     for name in ("engine", "stranger"):
         package(site, name)
@@ -76,8 +89,10 @@ def test_what_an_image_has_compiled_is_linked_where_python_looks(tmp_path: Path)
     stale = tmp_path / "bytecode/new" / str(site / f"engine/other.{sys.implementation.cache_tag}.pyc").lstrip("/")
     stale.parent.mkdir(parents=True)
     stale.symlink_to(site / f"engine/__pycache__/other.{sys.implementation.cache_tag}.pyc")
-    action = CompileBytecode(str(interpreter(tmp_path / "bin", site)), "engine", str(tmp_path / "bytecode/new"), "test")
+    python = interpreter(tmp_path / "bin", site, first)
+    action = CompileBytecode(str(python), "engine", str(tmp_path / "bytecode/new"), "test")
     outcome = compile_bytecode(action, 2, os.environ, lambda _: None)
+    image = {p.name.split(".")[0]: p for p in (site / "engine/__pycache__").iterdir()}
     links = {p.name.split(".")[0]: p for p in Path(action.folder).rglob("*.pyc") if "engine" in p.parts}
     say = "import engine.other as e, stranger as s, sys; print(e.changed, s.__cached__.startswith(sys.pycache_prefix))"
     env = {"PYTHONPYCACHEPREFIX": action.folder, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -85,8 +100,9 @@ def test_what_an_image_has_compiled_is_linked_where_python_looks(tmp_path: Path)
 
     assert "compiled 1 files" == outcome.after.partition(",")[0]
     assert {"__init__": True, "other": False} == {
-        n: p.is_symlink() for n, p in links.items() if n in ("__init__", "other")
+        n: p.samefile(image[n]) for n, p in links.items() if n in ("__init__", "other")
     }
+    assert (first == NO_HARD_LINKS) is links["__init__"].is_symlink()
     assert "2 True" == said.stdout.strip()
 
 
