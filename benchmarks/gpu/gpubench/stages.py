@@ -25,11 +25,12 @@ warm-up and graphs: sizing the KV cache is part of it.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One way, over its boots: medians. stages: seconds by name of STAGES. fetch_s: part of the stage `kboot`."""
+    """One way, over its boots. each_s: the time to ready of each, in the order they were run; the rest is of the one
+    in the middle. stages: seconds by name of STAGES. fetch_s: part of the stage `kboot`."""
 
     way: str
     means: str
-    boots: int
+    each_s: tuple[float, ...]
     ready_s: float
     stages: Mapping[str, float]
     fetch_s: float
@@ -40,18 +41,23 @@ class Row:
 def rows(document: Mapping[str, Any], order: Sequence[str] = ()) -> tuple[Row, ...]:
     """Return a row for each way of which a boot became ready, in the given order, else as they were run.
 
-    Boots of one way by different versions of kboot are rows of their own, named by the version.
+    Boots of one way by different versions of kboot are rows of their own, named by the version; so are those that the
+    document gives a `row`, as a second boot and a later one.
     """
     ready = [boot for boot in document["boots"] if boot["ready_s"] is not None]
-    place = {name: number for number, name in enumerate((*order, *(b["way"] for b in ready)))}
-    names = sorted({b["way"] for b in ready}, key=lambda name: order.index(name) if name in order else place[name])
+    place = {name: number for number, name in enumerate(dict.fromkeys((*order, *(b["way"] for b in ready))))}
+    names = dict.fromkeys(_name(b) for b in sorted(ready, key=lambda b: place[b["way"]]))
     found = []
     for name in names:
-        versions = dict.fromkeys(b.get("kboot", "") for b in ready if b["way"] == name)
+        versions = dict.fromkeys(b.get("kboot", "") for b in ready if _name(b) == name)
         for version in versions:
-            row = _row([b for b in ready if (b["way"], b.get("kboot", "")) == (name, version)])
+            row = _row([b for b in ready if (_name(b), b.get("kboot", "")) == (name, version)])
             found.append(replace(row, way=f"{name} ({version})") if len(versions) > 1 else row)
     return tuple(found)
+
+
+def _name(boot: Mapping[str, Any]) -> str:
+    return str(boot.get("row") or boot["way"])
 
 
 def _row(boots: Sequence[Mapping[str, Any]]) -> Row:
@@ -60,9 +66,9 @@ def _row(boots: Sequence[Mapping[str, Any]]) -> Row:
     reads = [b["phases"]["read weights"]["seconds"] for b in boots if "read weights" in b["phases"]]
     known = [seconds for seconds in reads if seconds is not None]
     return Row(
-        way=middle["way"],
+        way=_name(middle),
         means=middle["means"],
-        boots=len(boots),
+        each_s=tuple(b["ready_s"] for b in boots),
         ready_s=middle["ready_s"],
         stages=stages(middle),
         fetch_s=sum(s["seconds"] for s in middle["kboot_phases"] if s["name"] == "fetch" and s["lane"] == "kboot"),
@@ -104,10 +110,15 @@ def _at(phases: Mapping[str, Any], name: str, key: str) -> float | None:
 def table(found: Sequence[Row]) -> str:
     """Return the rows as a Markdown table, seconds."""
     names = [name for name in STAGES if any(row.stages[name] >= 0.05 for row in found)]
-    head = ["way", "boots", "ready", *names]
+    head = ["way", "each boot", "ready", *names]
     lines = [head, ["---", *("---:" for _ in head[1:])]]
     lines += [
-        [row.way, str(row.boots), f"**{row.ready_s:.1f}**", *(f"{row.stages[name]:.1f}" for name in names)]
+        [
+            row.way,
+            ", ".join(f"{seconds:.1f}" for seconds in row.each_s),
+            f"**{row.ready_s:.1f}**",
+            *(f"{row.stages[name]:.1f}" for name in names),
+        ]
         for row in found
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
