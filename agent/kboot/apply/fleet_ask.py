@@ -13,14 +13,14 @@ from kboot.sources.peers import Peer
 _SILENT_S = 5.0
 
 
-def asker(key: FleetKey, silent_s: float = _SILENT_S) -> Callable[[FleetNode], NodeState]:
+def asker(key: FleetKey) -> Callable[[FleetNode], NodeState]:
     """Return a function that asks a node for its state; it raises SourceError and nothing else. For any thread."""
     peers: dict[FleetNode, Peer] = {}
 
     def ask(node: FleetNode) -> NodeState:
         peer = peers.get(node)
         if peer is None:
-            peer = peers.setdefault(node, Peer(node.name, node.host, node.port, key, silent_s))
+            peer = peers.setdefault(node, Peer(node.name, node.host, node.port, key, _SILENT_S))
         try:
             return state_from_json(peer.ask(STATE_TARGET))
         except ValueError as exc:

@@ -107,14 +107,14 @@ def observe(record: HandoffRecord, host: Host, profile_digest: str | None = None
     )
 
 
-def require_valid(record: HandoffRecord, host: Host, profile_digest: str | None = None) -> None:
+def require_valid(record: HandoffRecord, host: Host) -> None:
     """Return when the record still holds.
 
     Raises:
         ActionFailed: handoff-stale, with every difference named.
     """
     with explained("read the boot id", _BOOT_ID):
-        found = differences(record, observe(record, host, profile_digest))
+        found = differences(record, observe(record, host))
     if found:
         raise stale(found)
 

@@ -27,18 +27,10 @@ from kboot.report.saved import process_mark, read_boot, save_report
 from kboot.report.types import WorkerCheck
 
 _ASK_S = 5.0
+_NONE_S, _STARTING_S, _SERVING_S = 5.0, 1.0, 60.0  # between two looks, while an engine does so
 _BECOMING = "; becoming "  # what `kboot exec` says last
 _FIRST_LINES = 5
 _WITHOUT_HTTP_S = 600.0  # a rank that answers nobody is taken to have loaded by then
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Between two looks. none_s: while no engine runs. starting_s: while one starts. serving_s: while one serves."""
-
-    none_s: float = 5.0
-    starting_s: float = 1.0
-    serving_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +55,10 @@ class Tender:
         paths: Paths,
         emit: Emit,
         scope: Scope | None = None,
-        pace: Pace | None = None,
         log: Callable[[], tuple[Line, ...]] = lambda: service_log(ENGINE_UNIT),
     ) -> None:
         self._host, self._paths, self._emit, self._log = host, paths, emit, log
-        self._scope, self._pace, self._own = scope or Unit(ENGINE_UNIT), pace or Pace(), OwnCpus(host)
+        self._scope, self._own = scope or Unit(ENGINE_UNIT), OwnCpus(host)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tend", daemon=True)
         self._start: _Start | None = None
@@ -90,8 +81,8 @@ class Tender:
 
     def _pause_s(self) -> float:
         if self._served is not None:
-            return self._pace.serving_s
-        return self._pace.none_s if self._start is None else self._pace.starting_s
+            return _SERVING_S
+        return _NONE_S if self._start is None else _STARTING_S
 
     def look(self) -> None:
         """See whether the engine runs; begin with a new start of it, end with one that answers."""

@@ -43,17 +43,14 @@ class Network:
     own: Callable[[str], frozenset[str]] = own_addresses
 
 
-def collect_fleet(
-    host: Host, ask: FleetAsk, network: Network | None = None, timeout_s: float = _LOOK_UP_S
-) -> tuple[FleetFacts, tuple[Gap, ...]]:
+def collect_fleet(host: Host, ask: FleetAsk, network: Network | None = None) -> tuple[FleetFacts, tuple[Gap, ...]]:
     """Return the fleet that `[fleet]` means; without one nothing is looked up.
 
-    timeout_s: for each name; 64 are looked up side by side. A recorded machine has no environment and no
-    network of its own: a static list is all that it can tell.
+    A recorded machine has no environment and no network of its own: a static list is all that it can tell.
     """
     if ask.discovery == "none":
         return FleetFacts(), ()
-    return _Collector(host, ask, network or Network(), timeout_s).collect()
+    return _Collector(host, ask, network or Network()).collect()
 
 
 def with_last_meeting(fleet: FleetFacts, host: Host, paths: Paths) -> FleetFacts:
@@ -68,8 +65,8 @@ def with_last_meeting(fleet: FleetFacts, host: Host, paths: Paths) -> FleetFacts
 class _Collector:
     """One look at the fleet."""
 
-    def __init__(self, host: Host, ask: FleetAsk, network: Network, timeout_s: float) -> None:
-        self.ask, self.network, self.timeout_s = ask, network, timeout_s
+    def __init__(self, host: Host, ask: FleetAsk, network: Network) -> None:
+        self.ask, self.network = ask, network
         self.reader = Reader(host)
         self.live = host.live
         self.env = host.environ()
@@ -104,7 +101,7 @@ class _Collector:
     def _behind_name(self) -> tuple[FleetNode, ...]:
         if not self.live:
             raise OSError("a recorded machine asks no resolver")
-        return nodes_of_addresses(self.network.addresses(self.ask.dns, self.timeout_s), self.ask.port)
+        return nodes_of_addresses(self.network.addresses(self.ask.dns, _LOOK_UP_S), self.ask.port)
 
     def _slurm(self) -> tuple[str, tuple[FleetNode, ...], int | None]:
         """A step may run on a part of its job's nodes, and SLURM_NODEID counts within the step."""
@@ -158,7 +155,7 @@ class _Collector:
 
         def ask(name: str) -> Sequence[str]:
             try:
-                return self.network.addresses(name, self.timeout_s)
+                return self.network.addresses(name, _LOOK_UP_S)
             except OSError:
                 return ()
 

@@ -29,24 +29,24 @@ class Seen:
     session: int
 
 
-def look(proc: str = "/proc") -> tuple[Seen, ...]:
+def look() -> tuple[Seen, ...]:
     """Return every process of this machine that has not ended."""
     found = []
-    for name in filter(str.isdigit, os.listdir(proc)):
-        with suppress(OSError), open(f"{proc}/{name}/stat", "rb") as file:  # it has ended since
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # it has ended since
             state, parent, _, session, *rest = file.read().rpartition(b")")[2].split()
             if state not in (b"Z", b"X"):
                 found.append(Seen(int(name), int(rest[_FIELDS_BEFORE_START - 4]), int(parent), int(session)))
     return tuple(found)
 
 
-def tree_of(pid: int, mark: str, known: frozenset[tuple[int, int]], proc: str = "/proc") -> tuple[Seen, ...]:
+def tree_of(pid: int, mark: str, known: frozenset[tuple[int, int]]) -> tuple[Seen, ...]:
     """Return what is left of an engine: its session, whoever has its mark or was known before, and all below them."""
-    processes = look(proc)
+    processes = look()
     ours = {
         p.pid
         for p in processes
-        if (pid and pid in (p.pid, p.session)) or (p.pid, p.start) in known or _has(p.pid, mark, proc)
+        if (pid and pid in (p.pid, p.session)) or (p.pid, p.start) in known or _has(p.pid, mark)
     }
     before = -1
     while before != len(ours):
@@ -75,9 +75,9 @@ def end(pid: int, mark: str, timeout_s: float) -> None:
         time.sleep(_POLL_S)
 
 
-def _has(pid: int, mark: str, proc: str) -> bool:
+def _has(pid: int, mark: str) -> bool:
     try:
-        with open(f"{proc}/{pid}/environ", "rb") as file:
+        with open(f"/proc/{pid}/environ", "rb") as file:
             return f"={mark}\0".encode() in file.read()
     except OSError:
         return False

@@ -147,17 +147,11 @@ class Child:
         return _wait(self.process, monotonic_s() + timeout_s)
 
 
-def spawn(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    log_path: Path,
-    die_with_parent: bool = True,
-    stop_timeout_s: float = _STOP_S,
-) -> Child:
+def spawn(argv: Sequence[str], env: Mapping[str, str], log_path: Path, stop_timeout_s: float = _STOP_S) -> Child:
     """Start a program in a session of its own, its output appended to a log file, its stdin closed.
 
-    env: set on top of this process's. die_with_parent: when this process ends in any way, the kernel sends the program
-    SIGTERM, and a keeper ends all that it started, with SIGKILL after `stop_timeout_s`.
+    env: set on top of this process's. When this process ends in any way, the kernel sends the program SIGTERM, and a
+    keeper ends all that it started, with SIGKILL after `stop_timeout_s`.
 
     Raises:
         ActionFailed: it cannot be started, or the log cannot be written.
@@ -166,8 +160,6 @@ def spawn(
         log_fd = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         with explained("start the program", argv[0]):
-            if not die_with_parent:
-                return Child(tuple(argv), log_path, _popen(argv, env, log_fd))
             os.stat(argv[0])
             process, rope = _kept(argv, env, log_fd, stop_timeout_s)
     finally:

@@ -120,14 +120,13 @@ def first_that_fits(
     raise node_does_not_fit(refused[0])
 
 
-def node_does_not_fit(verdict: FitVerdict, fitting: Sequence[FitRow] = ()) -> DoesNotFit:
-    """Build the error for a node that is too small. fitting: layouts that would (FitReport.fitting)."""
+def node_does_not_fit(verdict: FitVerdict) -> DoesNotFit:
+    """Build the error for a node that is too small."""
     first, *others = (line.text for line in verdict.short)
-    nearest = [row.verdict for row in fitting[:3]]
     holders = f"end pid {', '.join(map(str, verdict.pids))}, or take other GPUs" if verdict.pids else ""
     gpu_short = any(line.what == "gpu" for line in verdict.short)
     hints = {
-        "gpu": holders or (f"nearest that fit: {'; '.join(nearest)}" if nearest else "take a layout with more GPUs"),
+        "gpu": holders or "take a layout with more GPUs",
         "ram": "free memory, or raise the memory limit of the service",
         "disk": _HINT_DISK,
     }

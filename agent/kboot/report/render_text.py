@@ -22,7 +22,7 @@ def no_paint(text: str, style: Style) -> str:  # noqa: ARG001  (the signature is
     return text
 
 
-def table(rows: Iterable[Sequence[str]], indent: int = 2, gap: int = 2, width: int = WIDTH) -> list[str]:
+def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) -> list[str]:
     """Return rows in aligned columns; the last column wraps under itself at `width`."""
     cells = [list(r) for r in rows]
     if not cells:
@@ -32,7 +32,7 @@ def table(rows: Iterable[Sequence[str]], indent: int = 2, gap: int = 2, width: i
     widths = [max(len(r[c]) for r in cells) for c in range(columns - 1)]
     lines = []
     for row in cells:
-        head = "".join(f"{text:<{size}}{' ' * gap}" for text, size in zip(row, widths, strict=False))
+        head = "".join(f"{text:<{size}}  " for text, size in zip(row, widths, strict=False))
         lines += wrap(row[-1], " " * indent + head, width)
     return lines
 

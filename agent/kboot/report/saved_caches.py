@@ -43,9 +43,9 @@ def load_manifest(path: Path) -> CacheManifest | None:
         return None
 
 
-def load_manifests(paths: Paths, limit: int = KEPT) -> tuple[CacheManifest, ...]:
+def load_manifests(paths: Paths) -> tuple[CacheManifest, ...]:
     """Return the newest manifests, newest first."""
-    found = (load_manifest(_folder(paths) / name) for name in _names(paths)[:limit])
+    found = (load_manifest(_folder(paths) / name) for name in _names(paths)[:KEPT])
     return tuple(manifest for manifest in found if manifest is not None)
 
 
