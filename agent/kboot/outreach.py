@@ -8,6 +8,7 @@ from functools import cache
 from typing import TypeVar
 
 from kboot.answers import RateLimit, SourceAnswer
+from kboot.apply.reach import refuse_to_wait
 from kboot.checkpoint import CheckpointFacts, Listing
 from kboot.checks.types import Mode
 from kboot.errors import KbootError, SourceError
@@ -90,7 +91,7 @@ def ask_sources(
     from kboot.sources import list_checkpoint, open_sources
     from kboot.sources.reach import Sample, reach_all
 
-    sources = open_sources(profile.checkpoint, _hurried(profile.fetch, timeout_s), env, token_file, _refuse_to_wait)
+    sources = open_sources(profile.checkpoint, _hurried(profile.fetch, timeout_s), env, token_file, refuse_to_wait)
 
     @cache
     def find() -> Sample:
@@ -117,7 +118,7 @@ def ask_rate_limit(profile: Profile, env: Mapping[str, str], token_file: str) ->
     from kboot.sources.hub import Hub
     from kboot.sources.reach import ask_limit
 
-    for source in open_sources(profile.checkpoint, profile.fetch, env, token_file, _refuse_to_wait):
+    for source in open_sources(profile.checkpoint, profile.fetch, env, token_file, refuse_to_wait):
         if isinstance(source, Hub) and source.trusted:
             return ask_limit(source, profile.checkpoint.repo)
     return None
@@ -130,10 +131,6 @@ def _hurried(fetch: FetchAsk, timeout_s: float) -> FetchAsk:
         connect_timeout_s=min(fetch.connect_timeout_s, max(1.0, timeout_s / 2)),
         stall_timeout_s=min(fetch.stall_timeout_s, max(1.0, timeout_s / 2)),
     )
-
-
-def _refuse_to_wait(text: str) -> None:
-    raise SourceError("source-not-reachable", text.partition("; asking again")[0])
 
 
 def _dcgm(inquiry: Inquiry, facts: NodeFacts, timeout_s: float) -> tuple[DiagTest, ...] | None:

@@ -35,3 +35,12 @@ def _is_whole(profile: Profile, store: Store) -> bool:
 
 def _on_wait(emit: Emit) -> Callable[[str], None]:
     return lambda text: emit(Notice("source.waiting", text))
+
+
+def refuse_to_wait(text: str) -> None:
+    """Take the place of a notice that a source is waited for, where nobody waits. text: of that notice.
+
+    Raises:
+        SourceError: always.
+    """
+    raise SourceError("source-not-reachable", text.partition("; asking again")[0])

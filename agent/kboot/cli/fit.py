@@ -194,6 +194,7 @@ def _listed(
 
     waits: a source that may answer later is asked again.
     """
+    from kboot.apply.reach import refuse_to_wait
     from kboot.apply.weights import listed_model
     from kboot.plan.fit import weight_bytes
     from kboot.sources import open_sources
@@ -202,7 +203,7 @@ def _listed(
     store = Store(node.paths, lambda _event: None)
     sources: tuple[Source, ...] = ()
     if not offline:
-        on_wait = _say_nothing if waits else _do_not_wait
+        on_wait = _say_nothing if waits else refuse_to_wait
         sources = open_sources(ask, fetch, node.host.environ(), node.config.token_file, on_wait)
     listing = store.known_listing(ask.repo, ask.revision)
     origin = "on this disk" if listing else ""
@@ -234,10 +235,6 @@ def _ask_listing(ask: CheckpointAsk, sources: tuple[Source, ...]) -> Listing:
 
 def _say_nothing(_: str) -> None:
     """Wait without a word."""
-
-
-def _do_not_wait(text: str) -> None:
-    raise SourceError("source-not-reachable", text.partition("; asking again")[0])
 
 
 def _last_start_s(profile: str, node: Node) -> float | None:
