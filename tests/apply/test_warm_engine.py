@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kboot.apply.warm_engine import warm_engine
+from kboot.apply.warm_engine import KEPT, warm_engine
 from kboot.events import Event, Notice
 from kboot.host.pagecache import resident_bytes
 from kboot.host.processes import OUTPUT_LIMIT_BYTES
 from kboot.plan.types import WarmEngine
 from kboot.report.types import Outcome
+from kboot.store.cache_files import COMPLETE
 
 MIB = 1 << 20
 
@@ -97,6 +98,31 @@ def test_a_list_that_is_not_whole_is_told(engine: Engine) -> None:
     assert ("unchanged", "not read: its list of files is not whole") == (outcome.status, outcome.after)
     assert ["warm.engine_left"] == [e.event for e in engine.said if isinstance(e, Notice)]
     assert not engine.marker.exists()
+
+
+def test_the_interpreter_is_asked_once_for_each_set_of_packages(engine: Engine) -> None:
+    """What a whole folder of compiled Python was asked for is kept there; of one that is not whole nothing is."""
+    engine.warm()
+    assert not (engine.folder / KEPT).exists()
+
+    (engine.folder / COMPLETE).touch()
+    engine.warm()
+    for path in engine.files:
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    outcome = engine.warm(python=Path("/bin/false"))
+
+    assert ("done", 4 * 2 * MIB) == (outcome.status, outcome.size_bytes)
+
+
+def test_a_damaged_list_is_asked_for_again(engine: Engine) -> None:
+    """As one that a lost page tore."""
+    (engine.folder / COMPLETE).touch()
+    (engine.folder / KEPT).write_bytes(b"torn")
+    outcome = engine.warm()
+
+    assert ("done", 4 * 2 * MIB) == (outcome.status, outcome.size_bytes)
+    assert b"torn" != (engine.folder / KEPT).read_bytes()
 
 
 def test_no_more_is_read_than_there_is_memory_for(engine: Engine) -> None:

@@ -13,14 +13,19 @@ from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.apply.warm import STOPPED, THREADS
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
-from kboot.host.files import atomic_write, make_dirs
+from kboot.host.files import atomic_write, exists, make_dirs, read_small
 from kboot.host.pagecache import Reading, new_buffer, resident_bytes
-from kboot.host.processes import run
+from kboot.host.processes import OUTPUT_LIMIT_BYTES, run
 from kboot.plan.types import PhaseName, WarmEngine
 from kboot.quantities import show_bytes
 from kboot.report.types import Outcome
+from kboot.store.cache_files import COMPLETE
 
 TIMEOUT_S = 60.0
+
+KEPT = "files"
+"""In the folder of the engine's compiled Python: the names of its files. Another set of packages has another folder."""
+
 _LIST_BYTES = 64 << 20
 _BUFFER_BYTES = 1 << 20
 
@@ -55,17 +60,22 @@ def warm_engine(
 
 
 def _warm(action: WarmEngine, environ: Mapping[str, str], emit: Emit, stop: threading.Event) -> Effect:
-    env = {**environ, "PYTHONPYCACHEPREFIX": action.folder}
-    try:
-        listed = run([action.python, "-c", _LIST, action.package], TIMEOUT_S, env)
-    except OSError as exc:
-        return _left(f"{action.python}: {exc.strerror}", emit)
-    if listed.timed_out or listed.status:
-        said = listed.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return _left("not listed in time" if listed.timed_out else said[:200] or f"status {listed.status}", emit)
-    names = _unpacked(listed.stdout)
+    folder = Path(action.folder)
+    names = _unpacked(_kept(folder / KEPT))
     if names is None:
-        return _left("its list of files is not whole", emit)
+        env = {**environ, "PYTHONPYCACHEPREFIX": action.folder}
+        try:
+            listed = run([action.python, "-c", _LIST, action.package], TIMEOUT_S, env)
+        except OSError as exc:
+            return _left(f"{action.python}: {exc.strerror}", emit)
+        if listed.timed_out or listed.status:
+            said = listed.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            return _left("not listed in time" if listed.timed_out else said[:200] or f"status {listed.status}", emit)
+        names = _unpacked(listed.stdout)
+        if names is None:
+            return _left("its list of files is not whole", emit)
+        if exists(folder / COMPLETE):  # else more will be compiled
+            atomic_write(folder / KEPT, listed.stdout)
     paths = [Path(name) for name in names if name]
     reading = _Reading(action.limit_bytes, stop)
     reading.all(paths)
@@ -75,6 +85,13 @@ def _warm(action: WarmEngine, environ: Mapping[str, str], emit: Emit, stop: thre
         atomic_write(marker, f"{unix_s():.3f}\n".encode())
     said = f"{len(paths)} files, {show_bytes(reading.read_bytes)} of them read"
     return Effect("done" if reading.read_bytes else "unchanged", after=said, size_bytes=reading.read_bytes)
+
+
+def _kept(path: Path) -> bytes:
+    try:
+        return read_small(path, OUTPUT_LIMIT_BYTES)
+    except OSError:  # the first time, or from a disk that cannot read it
+        return b""
 
 
 def _unpacked(listed: bytes) -> list[str] | None:
