@@ -19,7 +19,7 @@ from fakes.lying import LyingServer, pattern
 from kboot.apply.fetch import count_streams
 from kboot.checkpoint import Listing, RemoteFile
 from kboot.profile.types import FetchAsk
-from kboot.store.partial import have_bytes
+from kboot.store.part_trust import have_bytes
 
 CASES = Path(__file__).parents[1] / "cases"
 SHARD = "model-00001-of-00002.safetensors"

@@ -26,7 +26,7 @@ from kboot.host.blocks import boot_id
 from kboot.plan.types import FetchFile, VerifyFile
 from kboot.report.types import Outcome
 from kboot.sources.local import Local
-from kboot.store.partial import _trust
+from kboot.store.part_trust import trust
 from kboot.store.ranges import Ranges, subtract, total
 from kboot.store.store import Store
 
@@ -148,14 +148,14 @@ def trusted(part: Path, file: RemoteFile, content: bytes) -> Ranges:
         found = files.identity(part)
     except OSError:
         return ()
-    trust, _ = _trust(part, file, found.inode, found.size_bytes, boot_id())
+    judged, _ = trust(part, file, found.inode, found.size_bytes, boot_id())
     with open(part, "rb") as data:
-        for start, end in trust.ranges:
+        for start, end in judged.ranges:
             data.seek(start)
             read = data.read(end - start)
             right = len(read) == end - start and content.startswith(read, start)
             assert right, f"wrong bytes are trusted in {start}-{end} of {file.path}"
-    return trust.ranges
+    return judged.ranges
 
 
 def check_nothing_lost(before: Kept, after: Kept) -> None:

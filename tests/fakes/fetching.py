@@ -17,7 +17,7 @@ from kboot.profile.types import CheckpointAsk, FetchAsk
 from kboot.report.types import Outcome
 from kboot.sources import open_sources
 from kboot.sources.types import Source
-from kboot.store.partial import have_bytes
+from kboot.store.part_trust import have_bytes
 from kboot.store.store import Store
 
 ASK = FetchAsk(attempts=3, connect_timeout_s=20.0, stall_timeout_s=30.0)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
-from kboot.store.journal import journal_path
-from kboot.store.partial import Partial, have_bytes
+from kboot.store.part_trust import have_bytes
+from kboot.store.partial import Partial
 
 SIZE = 300_000
 CONTENT = random.Random(1).randbytes(SIZE)
@@ -118,18 +118,6 @@ def test_bytes_changed_on_disk_are_noticed_before_the_rest_is_fetched(part: Path
     again.prove(buffer())
 
 
-def test_a_partial_cut_short_on_disk_is_trusted_only_as_far_as_it_goes(part: Path) -> None:
-    """A file system that lost the tail: only what is left counts."""
-    partial = Partial(part, FILE)
-    write(partial, 0, 100_000)
-    partial.close()
-    with part.open("r+b") as file:
-        file.truncate(60_000)
-
-    assert 60_000 == have_bytes(part, FILE)
-    assert ((60_000, SIZE),) == Partial(part, FILE).missing()
-
-
 def test_an_oversize_partial_is_thrown_away(part: Path) -> None:
     """B005: more bytes than the file has are of something else; both numbers are told."""
     part.write_bytes(CONTENT + b"xx")
@@ -148,16 +136,6 @@ def test_another_downloaders_partial_is_taken_over(part: Path) -> None:
     assert ((120_000, SIZE),) == partial.missing()
     write(partial, 120_000, SIZE)
     partial.prove(buffer())
-
-
-def test_a_journal_that_vouches_for_nothing_discards_the_bytes(part: Path) -> None:
-    """Bytes beside a torn journal are not trusted."""
-    part.write_bytes(CONTENT[:120_000])
-    journal_path(part).write_bytes(b"garbage")
-    partial = Partial(part, FILE)
-
-    assert ((0, SIZE),) == partial.missing()
-    assert "journal" in partial.found.discarded
 
 
 def test_one_process_at_a_time(part: Path) -> None:

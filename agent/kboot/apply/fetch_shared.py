@@ -15,7 +15,8 @@ from kboot.pieces import runs_of
 from kboot.sources.patience import LIMITED_S
 from kboot.store.hashing import hash_file
 from kboot.store.journal import journal_path
-from kboot.store.partial import Partial, PartialInUse, have_bytes
+from kboot.store.part_trust import PartialInUse, have_bytes
+from kboot.store.partial import Partial
 from kboot.store.store import Store
 from kboot.store.verifier import Prefixes
 

@@ -18,7 +18,8 @@ from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.pagecache import new_buffer
 from kboot.sources.types import Source
-from kboot.store.partial import Partial, PartialInUse
+from kboot.store.part_trust import PartialInUse
+from kboot.store.partial import Partial
 from kboot.store.verifier import WrongRange
 
 if TYPE_CHECKING:

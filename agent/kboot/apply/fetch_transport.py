@@ -14,7 +14,7 @@ from kboot.host import files
 from kboot.sources import hf_transfer, hf_xet
 from kboot.sources.types import HasLinks, IsHub, Source
 from kboot.store.journal import journal_path
-from kboot.store.partial import PartialInUse, open_alone
+from kboot.store.part_trust import PartialInUse, open_alone
 from kboot.store.sweep import TRANSFER_SUFFIX
 
 WORTH_BYTES = 8 << 20

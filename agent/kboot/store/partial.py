@@ -6,37 +6,23 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.checkpoint import RemoteFile
-from kboot.errors import ActionFailed, KbootError, VerificationFailed
+from kboot.errors import KbootError, VerificationFailed
 from kboot.host import files
-from kboot.host.blocks import BlockFile, boot_id
-from kboot.host.locks import flock_holder
+from kboot.host.blocks import boot_id
 from kboot.store.hashing import BUFFER_BYTES
-from kboot.store.journal import Journal, Record, Trusted, judge, read_pages
-from kboot.store.ranges import Ranges, add, clip, gaps, prefix, subtract, total
+from kboot.store.journal import Journal, Record
+from kboot.store.part_trust import Found, open_alone, promise_of, trust
+from kboot.store.ranges import Ranges, add, gaps, prefix, subtract, total
 from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, WrongRange
 
 WINDOW_BYTES = 16 << 20
 """Written bytes are handed to the disk in steps of this; at most about three of them per stream are unwritten."""
 _NOTE_BYTES = 4 << 20  # between two records of what the page cache has
 _DOUBT_AT = 3  # a range was wrong on this disk, or as first received, and then from two sources
-_RENAMES = 10  # how often a part may be renamed under our hands before somebody else is said to have it
 _CATCH_UP_BYTES = 4 << 20  # hashed from the file between two writes, while the hash is behind the stream
-
-
-class PartialInUse(ActionFailed):
-    """Another process is fetching the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was under the partial's name before. discarded: why it was not used; empty when it was or was not there."""
-
-    reused_bytes: int
-    discarded: str
 
 
 class Partial:
@@ -62,14 +48,14 @@ class Partial:
         self._lock = threading.Lock()  # of _written, _unsynced_bytes
         self._hash_lock = threading.Lock()  # of _verifier
         self._journal_lock = threading.Lock()  # of _journal, _closed; held while the file is made durable
-        trusted, self.found = _judge(path, file, self._blocks, self._boot_id)
+        trusted, self.found = trust(path, file, self._blocks.inode, self._blocks.size_bytes, self._boot_id)
         self._journal = Journal(path, trusted.seq)
         self._written: Ranges = trusted.ranges
         self._unsynced_bytes = 0
         self._known = known
         self._verifier = Verifier(file, known)
         self._wrong: Counter[int] = Counter()  # how often the range that begins there was wrong
-        self._promise = _promise_of(trusted)
+        self._promise = promise_of(trusted)
         self._closed = False
         self._broken: KbootError | None = None
         if not trusted.ranges and self._blocks.size_bytes:
@@ -339,62 +325,3 @@ class Partial:
         self._blocks.push((window - 1) * WINDOW_BYTES, WINDOW_BYTES)
         if window >= 3:
             self._blocks.settle((window - 3) * WINDOW_BYTES, WINDOW_BYTES)
-
-
-def open_alone(path: Path, file: RemoteFile) -> BlockFile:
-    """Open a part and keep other processes from it until it is closed.
-
-    Raises:
-        PartialInUse: another process has it.
-    """
-    for _ in range(_RENAMES):
-        blocks = BlockFile(path)
-        if blocks.try_lock():
-            if blocks.is_named:
-                return blocks
-            # It got its final name between opening and locking: what is open now is a proven blob.
-            blocks.close()
-            continue
-        blocks.close()
-        break
-    pid = flock_holder(path)
-    raise PartialInUse(
-        "partial-in-use",
-        f"{f'process {pid}' if pid else 'another process'} is fetching {file.path}",
-        where=(str(path),),
-        hint="wait for it, or stop it; what it fetched stays",
-    )
-
-
-def _promise_of(trusted: Trusted) -> tuple[int, str] | None:
-    if 0 < trusted.hashed_bytes <= prefix(trusted.ranges):
-        return trusted.hashed_bytes, trusted.digest
-    return None
-
-
-def have_bytes(part: Path, file: RemoteFile) -> int:
-    """Return how much of a partial a fetch would build on; 0 when it would begin again. Reads only the journal."""
-    try:
-        identity = files.identity(part)
-    except OSError:
-        return 0
-    return total(_trust(part, file, identity.inode, identity.size_bytes, boot_id())[0].ranges)
-
-
-def _judge(path: Path, file: RemoteFile, blocks: BlockFile, running: str) -> tuple[Trusted, Found]:
-    trusted, why = _trust(path, file, blocks.inode, blocks.size_bytes, running)
-    return trusted, Found(total(trusted.ranges), why)
-
-
-def _trust(part: Path, file: RemoteFile, inode: int, length_bytes: int, running: str) -> tuple[Trusted, str]:
-    """Return what may be built on, and why nothing may."""
-    if length_bytes == 0:
-        return Trusted(), ""
-    if length_bytes > file.size_bytes:
-        return Trusted(), f"it has {length_bytes} bytes, the listing says {file.size_bytes}"
-    pages = read_pages(part)
-    if pages is None:
-        # Another downloader's: written from the front, nothing known of it but its length. Its hash will tell.
-        return Trusted(clip(((0, length_bytes),), file.size_bytes)), ""
-    trusted = judge(pages, file, inode, length_bytes, running)
-    return trusted, "" if trusted.ranges else "its journal vouches for no byte of it"

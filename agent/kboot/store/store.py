@@ -31,7 +31,7 @@ from kboot.store.hashing import Hashed, hash_file
 from kboot.store.judging import judged
 from kboot.store.ledger import How, Ledger, Row
 from kboot.store.marks import Mark, MarkReader
-from kboot.store.partial import have_bytes
+from kboot.store.part_trust import have_bytes
 from kboot.store.shares import Shares
 from kboot.store.sweep import sweep
 from kboot.store.verifier import NO_PREFIXES, Prefixes, prove
