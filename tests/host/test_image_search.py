@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import zstandard
 
 from kboot.host.image import Entry, ImageTree
 from kboot.host.image_search import ImageSearch, SearchBounds, Searched
+from kboot.host.removal import remove_folder
 
 WORD = b"canary"
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -118,3 +120,64 @@ def test_a_packed_file_with_wrong_bits_ends_no_search(tmp_path: Path, end: str) 
     assert {"packed files that could not be unpacked to their end (damaged, or for more memory than there is)": 1} == (
         searched.passed
     )
+
+
+def test_a_tree_may_be_deeper_than_a_process_may_open_folders(tmp_path: Path) -> None:
+    """What is below a thousand folders, one in the other, is found as well, and each folder beside them."""
+    fd = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a", dir_fd=fd)
+        os.mkdir("b", dir_fd=fd)
+        below = os.open("a", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    with os.fdopen(os.open("last", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=fd), "wb") as file:
+        file.write(WORD)
+    os.close(fd)
+    (tmp_path / "b/beside").write_bytes(WORD)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    try:
+        found, searched = search(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        remove_folder(str(tmp_path / "a"))
+
+    assert [("a/" * 1500) + "last", "b/beside"] == found
+    assert {} == searched.passed
+
+
+def test_a_folder_that_is_moved_out_meanwhile_leads_nowhere_else(tmp_path: Path) -> None:
+    """Beside where it is now lies a folder with the name of the next one; that one is looked at where it is."""
+    for name in ("image/a/b", "image/a/c", "outside/c"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "image/a/b/first").write_bytes(WORD)
+    (tmp_path / "image/a/c/second").write_bytes(WORD)
+    (tmp_path / "outside/c/other").write_bytes(WORD)
+    seen = []
+    for entry, _ in ImageSearch(ImageTree(tmp_path / "image"), lambda _: False, lambda _: has_word, SearchBounds()):
+        seen.append(entry.path)
+        if entry.path == "a/b/first":
+            (tmp_path / "image/a/b").rename(tmp_path / "outside/b")
+
+    assert ["a/b/first", "a/c/second"] == seen
+
+
+def test_a_folder_that_cannot_be_looked_into_is_told(tmp_path: Path) -> None:
+    """A search that says nothing of it would call the image clean."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").write_bytes(WORD)
+    tree = ImageTree(tmp_path)
+    found = ImageSearch(tree, lambda _: False, lambda _: has_word, SearchBounds())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    seen = [entry.path for entry, _ in found if _open_no_more(hard)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert ["b"] == seen
+    assert {"files or folders that could not be looked at": 1} == found.searched.passed
+
+
+def _open_no_more(hard: int) -> bool:
+    """Let this process open no more files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    return True

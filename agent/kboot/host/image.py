@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -22,7 +22,8 @@ from kboot.host.removal import remove_folder
 EntryKind = Literal["file", "folder", "link", "other"]
 
 _MAX_LINKS = 40
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER = _ROOT | os.O_NOFOLLOW
 FILE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TEMP = ".kboot-{}.tmp"
 _ZEROS_BYTES = 1 << 20
@@ -101,20 +102,31 @@ class ImageTree:
         """
         return (entry for _, entries in self.folders(folder, skip) for entry in entries)
 
-    def folders(self, top: str, skip: Callable[[Entry], bool]) -> Iterator[tuple[int, list[Entry]]]:
+    def folders(
+        self, top: str, skip: Callable[[Entry], bool], missed: Callable[[str], None] = lambda _: None
+    ) -> Iterator[tuple[int, list[Entry]]]:
         """Yield a folder's descriptor, open until the next is asked for, with what is in it; then those below it.
 
-        Each is opened once: looked up from there, a file costs one call and not two for each name above it.
+        Each is opened once, from the one above: a tree costs one step for each folder, and one descriptor, however deep
+        it is. missed: told the path of what is there and cannot be looked at.
         """
-        waiting = [top]
-        while waiting:
-            found: list[Entry] = []
-            folder = waiting.pop()
-            with ExitStack() as stack, suppress(OSError):  # it went away, or may not be looked at
-                fd = stack.enter_context(self._opened(folder))
-                found = _entries(folder, fd)
+        place = _Place(self._open)
+        waiting = [(top, 0)]
+        try:
+            while waiting:
+                folder, depth = waiting.pop()
+                try:
+                    fd = place.enter(folder, depth)
+                    found = _entries(folder, fd, missed)
+                except FileNotFoundError:  # it went away
+                    continue
+                except OSError:
+                    missed(folder)
+                    continue
                 yield fd, found
-            waiting += [e.path for e in reversed(found) if e.kind == "folder" and not skip(e)]
+                waiting += [(e.path, depth + 1) for e in reversed(found) if e.kind == "folder" and not skip(e)]
+        finally:
+            place.leave()
 
     def write(self, path: str, data: bytes, mode: int | None = None) -> None:
         """Give a file this content, durable on return; at every instant it holds the old one or the new.
@@ -164,34 +176,98 @@ class ImageTree:
 
     @contextmanager
     def _opened(self, folder: str) -> Iterator[int]:
-        """Yield a descriptor of a folder, walked to without ever leaving the root."""
-        fds = [os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
-        parts = [p for p in folder.split("/") if p][::-1]
+        """Yield a descriptor of a folder, see _open."""
+        fd = self._open(folder)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _open(self, folder: str) -> int:
+        """Return a descriptor of a folder, walked to without ever leaving the root; one is open at a time."""
+        fd = os.open(self.root, _ROOT)
+        passed: list[str] = []
+        parts = _reversed(folder)
         links = 0
         try:
             while parts:
                 name = parts.pop()
-                if name == "..":
-                    if len(fds) > 1:  # above the root is the root
-                        os.close(fds.pop())
-                    continue
                 if name == ".":
                     continue
-                found = os.stat(name, dir_fd=fds[-1], follow_symlinks=False)
+                if name == "..":  # from the root again: this folder's own ".." may lead out, should somebody move it
+                    parts += passed[:-1][::-1]
+                    fd = self._at_root(fd, passed)
+                    continue
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 if not stat.S_ISLNK(found.st_mode):
-                    fds.append(os.open(name, _FOLDER, dir_fd=fds[-1]))
+                    fd = _instead(fd, os.open(name, _FOLDER, dir_fd=fd))
+                    passed.append(name)
                     continue
                 links += 1
                 if links > _MAX_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self.root / folder))
-                target = os.readlink(name, dir_fd=fds[-1])
-                parts += [p for p in target.split("/") if p][::-1]
-                while target.startswith("/") and len(fds) > 1:
-                    os.close(fds.pop())
-            yield fds[-1]
-        finally:
-            for fd in fds:
-                os.close(fd)
+                target = os.readlink(name, dir_fd=fd)
+                parts += _reversed(target)
+                if target.startswith("/"):
+                    fd = self._at_root(fd, passed)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def _at_root(self, fd: int, passed: list[str]) -> int:
+        passed.clear()
+        return _instead(fd, os.open(self.root, _ROOT))
+
+
+class _Place:
+    """Where a walk stands: one open folder, and by what those above it are known.
+
+    It goes up by "..". Where that is not the folder it came from, since somebody moved one, it goes down by its path.
+    """
+
+    def __init__(self, open_path: Callable[[str], int]) -> None:
+        self._open_path = open_path
+        self._fd = -1
+        self._known: list[tuple[int, int]] = []
+
+    def enter(self, path: str, depth: int) -> int:
+        """Return a descriptor, open until the next call. depth: 0 for the top; then one whose parent was entered.
+
+        Raises:
+            OSError: it is not there, or cannot be opened.
+        """
+        if depth == 0:
+            fd = self._open_path(path)
+        else:
+            above, _, name = path.rpartition("/")
+            self._go_up(above, depth)
+            fd = os.open(name, _FOLDER, dir_fd=self._fd)
+        self._stand_in(fd)
+        self._known.append(_identity(fd))
+        return fd
+
+    def leave(self) -> None:
+        """Close what is open."""
+        self._stand_in(-1)
+
+    def _go_up(self, above: str, levels: int) -> None:
+        with suppress(OSError):  # one that may be listed and not searched has no ".."
+            while len(self._known) > levels and self._is_known():
+                self._stand_in(os.open("..", _FOLDER, dir_fd=self._fd))
+                self._known.pop()
+        if len(self._known) > levels or not self._is_known():
+            del self._known[levels:]
+            self._stand_in(self._open_path(above))
+            self._known[-1] = _identity(self._fd)
+
+    def _is_known(self) -> bool:
+        return _identity(self._fd) == self._known[-1]
+
+    def _stand_in(self, fd: int) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = fd
 
 
 def is_same_folder(one: Path, other: Path) -> bool:
@@ -201,11 +277,30 @@ def is_same_folder(one: Path, other: Path) -> bool:
     return False
 
 
-def _entries(folder: str, fd: int) -> list[Entry]:
+def _identity(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
+
+
+def _reversed(path: str) -> list[str]:
+    return [part for part in path.split("/") if part][::-1]
+
+
+def _instead(fd: int, other: int) -> int:
+    os.close(fd)
+    return other
+
+
+def _entries(folder: str, fd: int, missed: Callable[[str], None]) -> list[Entry]:
     device, found = os.fstat(fd).st_dev, []
     for name in sorted(os.listdir(fd)):
-        with suppress(OSError):
-            found.append(_entry(f"{folder}/{name}" if folder else name, fd, name, device))
+        path = f"{folder}/{name}" if folder else name
+        try:
+            found.append(_entry(path, fd, name, device))
+        except FileNotFoundError:
+            continue
+        except OSError:
+            missed(path)
     return found
 
 

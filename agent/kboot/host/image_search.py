@@ -27,6 +27,7 @@ COMPRESSED = (".bz2", ".gz", ".xz", ".zst")
 _TOO_LARGE = "the ends of files that are larger than what is read of one"
 _NO_MORE = "files after the bounds of the search (bytes, files or seconds) were reached"
 _UNREADABLE = "files that could not be read"
+_UNSEEN = "files or folders that could not be looked at"
 _NOT_UNPACKED = "packed files that could not be unpacked to their end (damaged, or for more memory than there is)"
 _DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error)
 
@@ -81,7 +82,7 @@ class ImageSearch:
     def __iter__(self) -> Iterator[tuple[Entry, str]]:
         """Yield each file that holds something, and what."""
         deadline_s = monotonic_s() + self._bounds.seconds
-        for folder, entries in self._tree.folders("", self._skip):
+        for folder, entries in self._tree.folders("", self._skip, self._missed):
             for entry in entries:
                 if entry.kind != "file" or not entry.size_bytes:
                     continue
@@ -92,6 +93,9 @@ class ImageSearch:
                     self._passed[_NO_MORE] += 1
                 elif what := self._look_into(entry, folder, find):
                     yield entry, what
+
+    def _missed(self, _: str) -> None:
+        self._passed[_UNSEEN] += 1
 
     def _is_spent(self) -> bool:
         return self._files >= self._bounds.files or self._size_bytes >= self._bounds.total_bytes
