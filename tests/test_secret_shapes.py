@@ -32,6 +32,7 @@ SECRETS = (
     ("a JSON web token", b"eyJhbGciOiJI.eyJzdWIiOiIx." + b"Ab1_-" * 6),
     ("a private key", KEY),
     ("a private key", KEY.replace(b"\n", b"\\n")),
+    ("a private key", KEY.replace(b"\n", b"\\\\n")),
     (
         "a private key",
         KEY.replace(b"KEY-----\n", b"KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B\n\n", 1),
@@ -60,6 +61,8 @@ def test_every_shape_has_an_example() -> None:
         b"if line == '-----BEGIN PRIVATE"
         + b" KEY-----': raise ValueError('that is a private key, and not a certificate')",
         b"-----BEGIN PUBLIC KEY-----\n" + b"QUFB" * 16,
+        b"-----BEGIN PRIVATE" + b" KEY-----" + b" " * 60,
+        b"-----BEGIN PRIVATE" + b" KEY-----\n\nand then the lines of the key itself until the line with which it ends",
         b"ask-me-anything-about-everything-in-the-whole-wide-world",
         b"sha256:" + b"0123456789abcdef" * 4,
         b"xoxo, eyJ, npm_config_cache, glpat-short",
@@ -77,10 +80,15 @@ def test_values_that_are_known_need_no_shape() -> None:
 
 
 SIZE = 2 << 20
-MADE = (b"github_pat_" * (SIZE // 11) + b"-", b"xoxb-" * (SIZE // 5) + b"_", b"_AKIA" * (SIZE // 5))
+MADE = (
+    b"github_pat_" * (SIZE // 11) + b"-",
+    b"xoxb-" * (SIZE // 5) + b"_",
+    b"_AKIA" * (SIZE // 5),
+    b"-----BEGIN PRIVATE" + b" KEY-----" + b" " * SIZE,
+)
 
 
-@pytest.mark.parametrize("text", MADE, ids=["GitHub", "Slack", "AWS"])
+@pytest.mark.parametrize("text", MADE, ids=["GitHub", "Slack", "AWS", "blanks"])
 def test_no_text_is_slow_to_search(text: bytes) -> None:
     """One that is made for it takes one pass; a pattern that tries each beginning to the end would not end in time."""
     assert what_in(text, ()) in ("", "a GitHub token", "a Slack token")

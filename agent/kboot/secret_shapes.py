@@ -50,12 +50,13 @@ SHAPES = (
         "eyJ",
         r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{20,}" + _END,
     ),
-    # Code that only names the first line is no key: what follows must be one, also where \n stands for a line's end.
+    # Code that only names the first line is no key: a line of one must follow, also where \n stands for a line's end.
+    # Blanks are not given back (`++`): so many of them would take a look at the rest from each.
     Shape(
         "a private key",
         "PRIVATE KEY-----",
-        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY-----(?:\s|\\[nr])+(?:[A-Za-z-]+: [^\n]{0,200}\n){0,5}"
-        r"[A-Za-z0-9+/=\s\\]{40,65536}(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----)?",
+        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY-----(?:\s|\\+[nr])++(?:[A-Za-z-]+: [^\n]{0,200}\n){0,5}\s*+"
+        r"[A-Za-z0-9+/=]{32}[A-Za-z0-9+/=\s\\]{8,65536}(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----)?",
     ),
 )
 
