@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kboot.apply.fetch_desk import Desk
-from kboot.apply.fetch_pace import Growth, Speeds
+from kboot.apply.fetch_pace import Cpus, Growth, Speeds
 from kboot.apply.fetch_shared import Shared
 from kboot.apply.fetch_stream import Stream
 from kboot.apply.fetch_transport import Transport, transfer_path
@@ -21,7 +21,7 @@ from kboot.errors import ActionFailed, DoesNotFit, KbootError
 from kboot.events import Emit, FileDone, FileTrouble, Notice
 from kboot.host import files
 from kboot.host.blocks import BlockFile
-from kboot.host.clock import monotonic_s, process_cpu_s, unix_s
+from kboot.host.clock import machine_cpus, machine_idle_s, monotonic_s, process_cpu_s, unix_s
 from kboot.plan.types import FetchFile, describe
 from kboot.profile.types import FetchAsk
 from kboot.report.types import Outcome, OutcomeStatus
@@ -65,7 +65,8 @@ def fetch_files(
         for job in jobs:
             job.state, job.error = "failed", exc
         return _outcomes(actions, jobs)
-    growth = Growth(*count_streams(ask, sum(job.action.file.size_bytes for job in jobs), len(jobs), cpus), cpus)
+    streams = count_streams(ask, sum(job.action.file.size_bytes for job in jobs), len(jobs), cpus)
+    growth = Growth(*streams, cpus, machine_cpus())
     _Fetch(jobs, listing, sources, store, ask, emit, stop, growth, exchange).run()
     return _outcomes(actions, jobs)
 
@@ -143,7 +144,7 @@ class _Fetch:
 
     def _grow(self) -> None:
         """Let as many streams work as pay, and start those that are new."""
-        streams = self._growth.look(monotonic_s(), self._pool.moved_bytes, process_cpu_s())
+        streams = self._growth.look(monotonic_s(), self._pool.moved_bytes, Cpus(process_cpu_s(), machine_idle_s()))
         self._pool.let_work(streams)
         while len(self._threads) < streams:
             stream, number = self._new_stream(), len(self._threads)

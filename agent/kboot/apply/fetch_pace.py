@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from dataclasses import dataclass
 from statistics import median
 
 GROWS_BY = 1.15
@@ -12,10 +13,24 @@ _WINDOW_S = 1.0
 _SETTLE_S = 0.5  # connections that were just opened are still getting up to speed
 _TRY_AGAIN_S = 10.0
 _TRY_AGAIN_MOST_S = 120.0
-_BUSY = 0.9  # of all CPUs: then nothing is won by more connections
+_BUSY = 0.9  # of this process's CPUs: then nothing is won by more connections
+_IDLE = 0.1  # of the machine's CPUs: less is none
+_OWN = 0.5  # of the machine's CPUs: then it is this fetch that keeps them busy
 
 _LARGE_BYTES, _SMALL_BYTES = 4 << 20, 1 << 20
 _LARGE = 8  # streams
+
+
+@dataclass(frozen=True, slots=True)
+class Cpus:
+    """CPU time until now, on clocks that never go back.
+
+    own_s: of this process. idle_s: of all of the machine's CPUs together.
+    """
+
+    own_s: float
+    idle_s: float
+
 
 SLOW = 5
 """A stream that is slower than the usual by this factor is moved to another connection."""
@@ -30,37 +45,47 @@ _REMEMBERED = 64
 class Growth:
     """Doubles the streams while that pays, and goes back when it does not; asks again later, ever more rarely.
 
-    first, most: streams at the beginning and at the end at most. cpus: how many this process may use.
+    first, most: streams at the beginning and at the end at most. cpus: how many this process may use, of machine_cpus.
     """
 
-    def __init__(self, first: int, most: int, cpus: int) -> None:
+    def __init__(self, first: int, most: int, cpus: int, machine_cpus: int) -> None:
         self.streams = first
         self._most = most
         self._cpus = cpus
+        self._machine_cpus = machine_cpus
         self._before = 0  # streams before the try that is on; 0 when none is
         self._base_rate = 0.0
-        self._start: tuple[float, int, float] | None = None  # of the present window: clock, bytes, CPU seconds
+        self._start: tuple[float, int, Cpus] | None = None  # of the present window: clock, bytes, CPU seconds
         self._next_try_s = 0.0
         self._pause_s = _TRY_AGAIN_S
 
-    def look(self, now_s: float, moved_bytes: int, cpu_s: float) -> int:
+    def look(self, now_s: float, moved_bytes: int, cpus: Cpus) -> int:
         """Take in how much was moved, and CPU time used, until now; return how many streams there are to be.
 
-        now_s, cpu_s: on clocks that never go back. moved_bytes: in all.
+        now_s: on a clock that never goes back. moved_bytes: in all.
         """
         if self._start is None:
-            self._start = (now_s + _SETTLE_S, moved_bytes, cpu_s)
-        began_s, began_bytes, began_cpu_s = self._start
+            self._start = (now_s + _SETTLE_S, moved_bytes, cpus)
+        began_s, began_bytes, began = self._start
         if now_s < began_s:  # the window begins when the streams have settled
-            self._start = (began_s, moved_bytes, cpu_s)
+            self._start = (began_s, moved_bytes, cpus)
         elif now_s - began_s >= _WINDOW_S:
             seconds = now_s - began_s
-            busy = (cpu_s - began_cpu_s) / seconds / max(1, self._cpus)
+            busy = self._is_busy((cpus.own_s - began.own_s) / seconds, (cpus.idle_s - began.idle_s) / seconds)
             self._judge(now_s, (moved_bytes - began_bytes) / seconds, busy)
-            self._start = (now_s + (_SETTLE_S if self._before else 0.0), moved_bytes, cpu_s)
+            self._start = (now_s + (_SETTLE_S if self._before else 0.0), moved_bytes, cpus)
         return self.streams
 
-    def _judge(self, now_s: float, rate: float, busy: float) -> None:
+    def _is_busy(self, own_cpus: float, idle_cpus: float) -> bool:
+        """Return whether it is this fetch that leaves no CPU idle, so that more of it would only get in its own way.
+
+        Where other work keeps the CPUs busy and the line is what limits each connection, more of them still pay.
+        """
+        if own_cpus >= _BUSY * max(1, self._cpus):
+            return True
+        return idle_cpus < _IDLE * self._machine_cpus and own_cpus >= _OWN * self._machine_cpus
+
+    def _judge(self, now_s: float, rate: float, busy: bool) -> None:
         if self._before:
             if rate < self._base_rate * GROWS_BY:
                 self.streams = self._before
@@ -69,7 +94,7 @@ class Growth:
             self._before = 0
             if self._next_try_s > now_s:
                 return
-        if rate > 0 and self.streams < self._most and busy < _BUSY and now_s >= self._next_try_s:
+        if rate > 0 and self.streams < self._most and not busy and now_s >= self._next_try_s:
             self._before, self._base_rate = self.streams, rate
             self.streams = min(self._most, 2 * self.streams)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 
 def unix_s() -> float:
@@ -23,6 +25,19 @@ def boot_monotonic_s() -> float:
 def process_cpu_s() -> float:
     """Return the CPU seconds, user and system, that all threads of this process have used."""
     return time.process_time()
+
+
+def machine_idle_s() -> float:
+    """Return the seconds that all CPUs of this machine together were idle since the kernel started; 0 if not told."""
+    try:
+        return float(Path("/proc/uptime").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def machine_cpus() -> int:
+    """Return how many CPUs machine_idle_s() sums up."""
+    return os.cpu_count() or 1
 
 
 def sleep_s(seconds: float) -> None:
