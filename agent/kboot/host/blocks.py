@@ -35,7 +35,7 @@ def boot_id() -> str:
 class BlockFile:
     """A file that several threads write at once, each at its own offset. Errors name the path.
 
-    Threads may call everything but close() together.
+    Threads may call everything but close() together. inode: the number that a copy of the file does not share.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,6 +43,8 @@ class BlockFile:
         self.path = path
         with explained("open the file", path):
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            opened = os.fstat(self._fd)
+        self._dev, self.inode = opened.st_dev, opened.st_ino
 
     def __enter__(self) -> Self:
         return self
@@ -74,18 +76,12 @@ class BlockFile:
             found = os.stat(self.path, follow_symlinks=False)
         except OSError:
             return False
-        mine = os.fstat(self._fd)
-        return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+        return (found.st_dev, found.st_ino) == (self._dev, self.inode)
 
     @property
     def size_bytes(self) -> int:
         """How far bytes were written."""
         return os.fstat(self._fd).st_size
-
-    @property
-    def inode(self) -> int:
-        """The number that a copy of the file does not share."""
-        return os.fstat(self._fd).st_ino
 
     @property
     def taken_bytes(self) -> int:
