@@ -21,11 +21,11 @@ from kboot.apply.weights import model_for
 from kboot.checkpoint import CheckpointFacts
 from kboot.doctor import DoctorReport, run_doctor
 from kboot.errors import DoesNotFit, ExitStatus, KbootError, SourceError
-from kboot.events import Emit, PhaseFinished, PhaseStarted
+from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.boot_units import read_units
 from kboot.facts.caches import collect_caches
 from kboot.facts.checkpoint import checkpoint_facts
-from kboot.facts.collect import collect
+from kboot.facts.collect import NvmlAsk, collect
 from kboot.facts.image_driver import installed_driver
 from kboot.facts.types import NodeFacts
 from kboot.handoff import manifest_digest
@@ -125,7 +125,8 @@ def bake(
     chosen = targets(profile, classes, ask.target, host.environ())
     _make_folders(paths)
     with turn(paths, emit, stop) as emit:
-        facts = collect(host, paths, chosen[0].engine)
+        waits = NvmlAsk(say=lambda text: emit(Notice("gpu.waited_for", text)))
+        facts = collect(host, paths, chosen[0].engine, ask=waits)
         job = _bytes(profile, host, paths, ask, emit, stop)
         this = _Bake(profile, host, paths, ask, emit, chosen, facts, classes, job)
         with closing(job.store.ledger):  # sealing, which may come next, wants it for itself

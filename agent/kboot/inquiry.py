@@ -117,7 +117,7 @@ def inquire(
             asked,
             cuda=_cuda(inquiry, facts, patient),
             memory_policy=_memory_policy(inquiry, facts),
-            workers=_workers(inquiry),
+            workers=_workers(inquiry, facts),
             trust=_trust(inquiry),
         )
     else:
@@ -223,14 +223,19 @@ def _status(host: Host) -> str:
         return ""
 
 
-def _workers(inquiry: Inquiry) -> tuple[LiveWorker, ...] | None:
+def _workers(inquiry: Inquiry, facts: NodeFacts) -> tuple[LiveWorker, ...] | None:
     if not inquiry.wants("threads.plan"):
         return None
-    return inquiry.ask("workers", "/proc", lambda: read_workers(inquiry.host, inquiry.paths), _SMALL_S)
+    say = None if facts.gpu.nvml == "hung" else _nobody  # a driver that hangs would take the time of all of it
+    return inquiry.ask("workers", "/proc", lambda: read_workers(inquiry.host, inquiry.paths, say), _SMALL_S)
 
 
-def read_workers(host: Host, paths: Paths) -> tuple[LiveWorker, ...]:
-    """Return the workers of the engine that kboot started on this node; () where none runs.
+def _nobody(_: str) -> None:
+    """Tell nobody: another check says that the driver does not answer."""
+
+
+def read_workers(host: Host, paths: Paths, say: Callable[[str], None] | None = None) -> tuple[LiveWorker, ...]:
+    """Return the workers of the engine that kboot started on this node; () where none runs. say: see live_workers.
 
     Raises:
         KbootError: what kboot wrote down of them may not be read.
@@ -244,7 +249,7 @@ def read_workers(host: Host, paths: Paths) -> tuple[LiveWorker, ...]:
         scopes.insert(0, Tree(running.pid))
     known = report.workers if report is not None else ()
     env = dict(record.env)
-    found = live_workers(record.workers, record.worker_titles, env, host, scopes, known)
+    found = live_workers(record.workers, record.worker_titles, env, host, scopes, known, say)
     return tuple(_worker(host, check, env) for check in found)
 
 

@@ -60,6 +60,18 @@ def test_orphans_that_hold_a_gpu_are_refused_by_name(root: Path) -> None:
     assert "pid 2202 (VLLM::Worker_TP0): its parent has ended, holds 70 GiB of GPU 0" in said
 
 
+def test_a_driver_that_hangs_does_not_say_what_is_held_and_that_is_told(root: Path) -> None:
+    """An orphan may be on other GPUs: who reads the refusal knows why it is named all the same."""
+    put(root, 2202, 1, 2200, "VLLM::Worker_TP0")
+    (root / "nvml.json").write_text('{"nvml_init": "TIMEOUT", "detail": "no answer in 5 s"}')
+    record = replace(RECORD, workers=(WorkerPlan(0, 3, (0,), 1, None),))
+
+    with pytest.raises(ActionFailed) as caught:
+        require_none_left(record, RecordedHost(root))
+
+    assert ("what is held of which GPU is not known: the GPU driver hangs: no answer in 5 s",) == caught.value.where
+
+
 def test_another_engine_that_serves_is_left_alone(root: Path) -> None:
     """Workers whose parent lives in their session belong to somebody."""
     put(root, 500, 1, 500, "/opt/vllm/bin/vllm serve /models/other")

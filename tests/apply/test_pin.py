@@ -109,6 +109,36 @@ def test_without_a_share_in_the_environment_the_mask_counts() -> None:
         assert "they would only spin" in pin_workers(what, HOST, find_workers(what, HOST, {}))[0].refused
 
 
+class HungDriver(RealHost):
+    """This machine with a driver that does not answer."""
+
+    asked = 0
+
+    def nvml(self, timeout_s: float) -> Mapping[str, Any]:
+        """Answer as a child that was killed does."""
+        self.asked += 1
+        return {"nvml_init": "TIMEOUT", "detail": f"no answer in {timeout_s:g} s"}
+
+
+def test_a_driver_that_hangs_holds_up_the_watch_once_and_is_said_once() -> None:
+    """Every question would keep threads unpinned, and the engine's readiness unsaid, for ten seconds."""
+    seen: list[Event] = []
+    host = HungDriver()
+    with running("VLLM::Worker_DP0=1") as engine:
+        watch = PinWatch((plan(0, *CPUS, gpu=0), plan(1, *CPUS, gpu=1)), WORKER_TITLES, {}, host, seen.append, 0.01)
+        watch.begin(Tree(engine.pid))
+        try:
+            assert eventually(lambda: bool(seen))
+            watch.settle({})
+        finally:
+            watch.end()
+
+    assert 1 == host.asked
+    assert ["the GPU driver hangs: no answer in 10 s; workers are told by their titles alone"] == [
+        event.text for event in seen if isinstance(event, Notice) and event.event == "gpu.no_answer"
+    ]
+
+
 @TWO_CPUS
 def test_the_watch_pins_what_comes_and_proves_it() -> None:
     """From the first sweep to the answer: pinned, told once with the pid, and checked with the log's own number."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kboot.host.nvml import ask_nvml, library_installed
+from kboot.host.nvml import Driver, ask_nvml, library_installed
 
 _SPEC = importlib.util.spec_from_file_location(
     "build_nvml", Path(__file__).parents[1] / "fakes" / "nvml" / "build_nvml.py"
@@ -114,6 +114,17 @@ def test_a_driver_that_never_answers_is_a_timeout_and_leaves_no_process(library:
     if pid_file.exists():  # absent where a loaded machine had not even started the child's Python in that time
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid_file.read_text()), 0)
+
+
+def test_a_driver_that_hung_is_asked_again_only_by_who_waits_longer(library: Path, tmp_path: Path) -> None:
+    """Every question to it costs a deadline; that it answers now is learned by one that was meant to wait."""
+    conf, driver = tmp_path / "conf", Driver()
+    hung = driver.ask(0.1, build_nvml.environment(library, conf, "hang=600"))
+    env = build_nvml.environment(library, conf, SYSTEM, [H200.format(n=6)])
+    again, patient, after = (driver.ask(timeout_s, env) for timeout_s in (0.1, 60, 60))
+
+    assert ["TIMEOUT", "TIMEOUT", "OK", "OK"] == [said["nvml_init"] for said in (hung, again, patient, after)]
+    assert "no answer in 0.1 s, 0 s ago" == again["detail"]
 
 
 def test_a_library_that_crashes_takes_only_the_child(library: Path, tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ Imports little, and reads one file of each process: `kboot exec` looks on the wa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kboot.errors import ActionFailed
+from kboot.facts.driver import ask_driver
 from kboot.host.clock import monotonic_s, sleep_s
 from kboot.quantities import show_memory
 
@@ -83,19 +84,22 @@ def require_none_left(record: HandoffRecord, host: Host, patience_s: float = 10.
         left = find_leftovers(record, host)
     if not left:
         return
-    holds = _gpu_memory(host) if any(worker.gpu is not None for worker in record.workers) else {}
+    unknown: list[str] = []
+    holds = _gpu_memory(host, unknown.append) if any(worker.gpu is not None for worker in record.workers) else {}
     left = tuple(each for each in left if not _is_elsewhere(each, record, holds))
     if left:
-        raise left_over(left, holds)
+        raise left_over(left, holds, unknown)
 
 
-def left_over(left: Sequence[Leftover], holds: Mapping[int, Mapping[int, int]]) -> ActionFailed:
-    """Return the error. holds: bytes by GPU, by process."""
+def left_over(
+    left: Sequence[Leftover], holds: Mapping[int, Mapping[int, int]], unknown: Sequence[str] = ()
+) -> ActionFailed:
+    """Return the error. holds: bytes by GPU, by process. unknown: why it was not to be learned what they hold."""
     first, *others = (_words(each, holds.get(each.pid, {})) for each in left)
     return ActionFailed(
         "engine-left-over",
         f"an engine of an earlier start is not gone: {first}",
-        where=tuple(others),
+        where=(*others, *(f"what is held of which GPU is not known: {why}" for why in unknown)),
         hint=f"end it, then start again: `kill {' '.join(str(each.pid) for each in left)}`",
     )
 
@@ -113,13 +117,9 @@ def _is_elsewhere(left: Leftover, record: HandoffRecord, holds: Mapping[int, Map
     return left.orphan and bool(held) and not held & gpus
 
 
-def _gpu_memory(host: Host) -> Mapping[int, Mapping[int, int]]:
+def _gpu_memory(host: Host, say: Callable[[str], None]) -> Mapping[int, Mapping[int, int]]:
     """Return bytes by GPU by process; empty where the driver does not say."""
-    try:
-        answers = host.nvml(_NVML_TIMEOUT_S)
-    except OSError:
-        return {}
-    gpus = answers.get("gpus")
+    gpus = ask_driver(host, _NVML_TIMEOUT_S, say).get("gpus")
     holds: dict[int, dict[int, int]] = {}
     for gpu in gpus if isinstance(gpus, list) else ():
         for pid, used in _holders(gpu):

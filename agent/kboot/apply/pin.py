@@ -7,12 +7,13 @@ for all. A process is never kept to fewer CPUs than it has OpenMP threads: that 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kboot.checks.words import count
 from kboot.facts.cgroup import throttling
+from kboot.facts.driver import ask_driver
 from kboot.facts.process import Scope, pids_of, read_process, title_of
 from kboot.facts.reader import Reader
 from kboot.host.tasks import pin_task
@@ -150,10 +151,12 @@ def live_workers(
     host: Host,
     scopes: Sequence[Scope],
     known: Sequence[WorkerCheck],
+    say: Callable[[str], None] | None = None,
 ) -> tuple[WorkerCheck, ...]:
     """Look at the workers of an engine that runs in one of these scopes; () where none does.
 
-    known: what was found when it answered, for what only its log told.
+    known: what was found when it answered, for what only its log told. say: told where the GPU driver hangs, which then
+    has to be told which worker is which; None = it is not asked.
     """
     said = {check.pid: check.reported_threads for check in known if check.pid and check.reported_threads is not None}
     for scope in scopes:
@@ -161,8 +164,8 @@ def live_workers(
             continue
         what = watched(plans, titles, env, scope)
         found = find_workers(what, host, {})
-        if len(found) < len(plans) and any(plan.gpu is not None for plan in plans):
-            found = find_workers(what, host, host.nvml(_NVML_TIMEOUT_S))
+        if say is not None and len(found) < len(plans) and any(plan.gpu is not None for plan in plans):
+            found = find_workers(what, host, ask_driver(host, _NVML_TIMEOUT_S, say))
         reported = {worker: said[at.pid] for worker, at in found.items() if at.pid in said}
         return check_workers(what, host, found, reported)
     return ()

@@ -19,6 +19,7 @@ from kboot.apply.pin import (
 )
 from kboot.cpulist import format_cpu_list
 from kboot.events import Emit, Notice
+from kboot.facts.driver import ask_driver
 from kboot.host.clock import monotonic_s
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class PinWatch:
         self._what: Watched | None = None
         self._nvml: Mapping[str, Any] = {}
         self._nvml_at_s: float | None = None
+        self._hangs = False
         self.found = 0
 
     def begin(self, scope: Scope) -> None:
@@ -97,14 +99,18 @@ class PinWatch:
         return self._nvml_at_s is None or monotonic_s() - self._nvml_at_s > _NVML_EVERY_S
 
     def _ask_nvml(self, what: Watched) -> None:
-        """Ask which process works on which GPU; a driver that does not answer leaves the titles."""
-        if all(plan.gpu is None for plan in what.plans):
+        """Ask which process works on which GPU; one that does not answer leaves the titles, and is asked no more.
+
+        No thread is pinned while it is waited for, and who waits for the engine would wait for it as well.
+        """
+        if self._hangs or all(plan.gpu is None for plan in what.plans):
             return
-        try:
-            self._nvml = self._host.nvml(_NVML_TIMEOUT_S)
-        except OSError:
-            self._nvml = {}
+        self._nvml = ask_driver(self._host, _NVML_TIMEOUT_S, self._hung)
         self._nvml_at_s = monotonic_s()
+
+    def _hung(self, why: str) -> None:
+        self._hangs = True
+        self._emit(Notice("gpu.no_answer", f"{why}; workers are told by their titles alone"))
 
     def _told(self, what: Watched, found: Mapping[int, Found], pinned: Mapping[int, Pinned]) -> Mapping[int, Pinned]:
         for plan in what.plans:

@@ -17,6 +17,7 @@ from kboot.cli.options import (
     open_profile,
     painter,
     profile_options,
+    say_beside,
     show,
 )
 from kboot.errors import ExitStatus, ProfileError
@@ -49,14 +50,14 @@ _PROGRAM_S = 10.0
 @common_options
 def command(common: Common, asked: Asked, folder: Path | None) -> None:
     """Show what was found on this node; changes nothing but the folder given to --record."""
-    from kboot.facts.collect import collect
+    from kboot.facts.collect import NvmlAsk, collect
     from kboot.facts.render import facts_to_json
     from kboot.report.document import document
     from kboot.report.text_facts import facts_text
 
     node = open_node(common)
     if folder is None:
-        facts = collect(node.host, node.paths, fleet=_fleet(asked, node))
+        facts = collect(node.host, node.paths, ask=NvmlAsk(say=say_beside), fleet=_fleet(asked, node))
         show(
             common,
             lambda: facts_text(facts, verbose=common.verbose, paint=painter(node)),
@@ -75,10 +76,11 @@ def command(common: Common, asked: Asked, folder: Path | None) -> None:
 
 def _read_all(host: Host, node: Node) -> None:
     """Ask for all that doctor asks a recorded machine; what is different a moment later is left out."""
-    from kboot.facts.collect import collect
+    from kboot.facts.collect import NvmlAsk, collect
     from kboot.facts.upkeep import collect_upkeep
 
-    collect_upkeep(host, node.paths, collect(host, node.paths), None, "", _PROGRAM_S, None)
+    facts = collect(host, node.paths, ask=NvmlAsk(say=say_beside))
+    collect_upkeep(host, node.paths, facts, None, "", _PROGRAM_S, None)
 
 
 def _fleet(asked: Asked, node: Node) -> FleetAsk | None:

@@ -241,6 +241,11 @@ def show(common: Common, text: Callable[[], str], doc: Callable[[], Mapping[str,
     click.echo(dumps(doc()) if common.json else text())
 
 
+def say_beside(text: str) -> None:
+    """Say something beside the result: on stderr."""
+    click.echo(f"kboot: {text}", err=True)
+
+
 def paint(text: str, style: Style) -> str:
     """Colour a piece of text; click takes the colour off again where stdout is no terminal."""
     return click.style(text, **_STYLES[style])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kboot.cli.edge import Finished
-from kboot.cli.options import Command, Common, Node, common_options, open_node, painter, show
+from kboot.cli.options import Command, Common, Node, common_options, open_node, painter, say_beside, show
 from kboot.errors import ExitStatus, KbootError
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
         engine = None
     else:
         engine = _engine_json(record, node, scopes)
-        found = live_workers(record.workers, record.worker_titles, dict(record.env), node.host, scopes, known)
+        env = dict(record.env)
+        found = live_workers(record.workers, record.worker_titles, env, node.host, scopes, known, say_beside)
     if doc["state"] == "standby":  # an engine that nobody has started yet is not off its plan
         return {**doc, "engine": engine, "workers": []}
     at_answer = known if doc["state"] == "serving" or doc.get("source") == "history" else ()

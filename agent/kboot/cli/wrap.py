@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from kboot.cli.options import Asked, Common, Node, open_profile
+from kboot.cli.options import Asked, Common, Node, open_profile, say_beside
 from kboot.engines.common import cache_key, cache_settings, thread_settings
 from kboot.engines.types import CacheKey, CpuPlacement, Setting, of_command
 from kboot.errors import ActionFailed
@@ -52,7 +52,7 @@ def wrap(common: Common, asked: Asked, node: Node, words: Sequence[str], workers
     from kboot.plan.types import PrepareCache
 
     program = find_program(words[0], node.env)
-    ask = NvmlAsk(_NVML_S, lambda text: click.echo(f"kboot: {text}", err=True), _SAY_AFTER_S)
+    ask = NvmlAsk(_NVML_S, say_beside, _SAY_AFTER_S)
     facts = collect(node.host, node.paths, ask=ask)
     profile = open_profile(asked, node) if asked.name or node.config.profile else None
     count = workers or visible_gpus(facts.gpu, node.env)

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kboot.host.clock import monotonic_s
+
 LIBRARY = "libnvidia-ml.so.1"
 _LD_CACHE = "/etc/ld.so.cache"
 _DEFAULT_DIRS = (
@@ -22,6 +24,8 @@ _DEFAULT_DIRS = (
     f"/usr/lib/{os.uname().machine}-linux-gnu",
 )
 _REAP_S = 1.0
+ASK_AGAIN_S = 60.0
+"""So long a driver that hung is not asked again: every question to it would cost its whole deadline."""
 
 
 def ask_nvml(timeout_s: float, environ: Mapping[str, str]) -> Mapping[str, Any]:
@@ -36,6 +40,28 @@ def ask_nvml(timeout_s: float, environ: Mapping[str, str]) -> Mapping[str, Any]:
     if not library_installed(environ):
         return {"nvml_init": "LIBRARY_NOT_FOUND"}
     return ask_module("kboot.host.nvml_child", (str(timeout_s),), timeout_s, environ, "nvml_init")
+
+
+class Driver:
+    """NVML as one process asks it, which remembers for a while that it hung."""
+
+    def __init__(self) -> None:
+        self._hung: tuple[float, float] | None = None
+
+    def ask(self, timeout_s: float, environ: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return what ask_nvml does; one that hung a moment ago is asked again only by who waits longer than then.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        if self._hung is not None:
+            at_s, waited_s = self._hung
+            ago_s = monotonic_s() - at_s
+            if timeout_s <= waited_s and ago_s < ASK_AGAIN_S:
+                return {"nvml_init": "TIMEOUT", "detail": f"no answer in {waited_s:g} s, {ago_s:.0f} s ago"}
+        answers = ask_nvml(timeout_s, environ)
+        self._hung = (monotonic_s(), timeout_s) if answers.get("nvml_init") == "TIMEOUT" else None
+        return answers
 
 
 def ask_module(

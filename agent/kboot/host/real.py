@@ -13,7 +13,7 @@ from typing import Any
 
 from kboot.host.kernel_clock import KernelClock, kernel_clock
 from kboot.host.kernel_log import read_kernel_log
-from kboot.host.nvml import ask_nvml
+from kboot.host.nvml import Driver
 from kboot.host.plain_file import open_plain
 from kboot.host.types import DiskSpace, Printed
 
@@ -30,6 +30,9 @@ class RealHost:
     """This machine."""
 
     live = True
+
+    def __init__(self) -> None:
+        self._driver = Driver()
 
     def machine_path(self, path: Path) -> str:
         """Return the path as it is."""
@@ -72,8 +75,8 @@ class RealHost:
         return frozenset(os.sched_getaffinity(0))
 
     def nvml(self, timeout_s: float) -> Mapping[str, Any]:
-        """Return NVML's answers in the shape of nvml.json, from a child killed at the deadline."""
-        return ask_nvml(timeout_s, os.environ)
+        """Return NVML's answers in the shape of nvml.json, from a child killed at the deadline; see Driver.ask."""
+        return self._driver.ask(timeout_s, os.environ)
 
     def kernel_log(self) -> str:
         """Return the kernel's messages since boot, one a line."""

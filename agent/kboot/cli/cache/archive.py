@@ -15,6 +15,7 @@ from kboot.cli.options import (
     need_this_machine,
     open_node,
     own_machine_options,
+    say_beside,
     show,
 )
 from kboot.errors import ExitStatus, FactMissing
@@ -114,11 +115,11 @@ def _last_key(node: Node, incomplete: bool) -> str:
 def _misfits(found: ArchiveList, node: Node) -> tuple[str, ...]:
     """Return what of an archive is not this node's: GPUs, driver, engine, packages; not the model, which may be new."""
     from kboot.engines.common import node_factors
-    from kboot.facts.collect import collect
+    from kboot.facts.collect import NvmlAsk, collect
     from kboot.plan.cache import misfits
 
     engine = found.factors.get("engine", "")
-    facts = collect(node.host, node.paths, engine or None)
+    facts = collect(node.host, node.paths, engine or None, ask=NvmlAsk(say=say_beside))
     return misfits(found.factors, node_factors(facts, engine))
 
 
