@@ -34,11 +34,16 @@ def interpreter(folder: Path, site: Path, first: str = "pass") -> Path:
     python = folder / "python3"
     empty = folder / "stdlib"
     empty.mkdir(parents=True)
-    code = (
-        f"import sysconfig; sysconfig.get_path = lambda _: {str(empty)!r}; sys.path[:0] = [{str(site)!r}]; "
-        f"{first}; exec(code)"
+    python.write_text(
+        f"#!{sys.executable} -S\n"
+        "import os, sys, sysconfig\n"
+        f"sysconfig.get_path = lambda _: {str(empty)!r}\n"
+        "sys.argv = sys.argv[1:]\n"
+        "__file__ = sys.argv[0]\n"
+        f"sys.path[:1] = [os.path.dirname(__file__), {str(site)!r}]\n"
+        f"{first}\n"
+        "exec(compile(open(__file__).read(), __file__, 'exec'))\n"
     )
-    python.write_text(f"#!{sys.executable} -S\nimport sys\ncode, sys.argv = sys.argv[2], sys.argv[2:]\n{code}\n")
     python.chmod(0o755)
     return python
 

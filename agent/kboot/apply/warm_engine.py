@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kboot.apply.bytecode import CLOSURE
 from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.apply.warm import STOPPED, THREADS
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
+from kboot.host.engine_python import list_package
 from kboot.host.files import atomic_write, exists, make_dirs, read_small
 from kboot.host.pagecache import Reading, new_buffer, resident_bytes
-from kboot.host.processes import OUTPUT_LIMIT_BYTES, run
+from kboot.host.processes import OUTPUT_LIMIT_BYTES
 from kboot.plan.types import PhaseName, WarmEngine
 from kboot.quantities import show_bytes
 from kboot.report.types import Outcome
@@ -28,26 +28,6 @@ KEPT = "files"
 
 _LIST_BYTES = 64 << 20
 _BUFFER_BYTES = 1 << 20
-
-# Run by the engine's interpreter, which knows where things are; compiled files first: every process reads them. Packed:
-# vLLM's 15,000 names are 2 MB, more than is taken of a program's output.
-_LIST = (
-    CLOSURE
-    + """
-import sys, zlib
-from importlib.util import cache_from_source
-
-compiled, libraries = [], []
-for found in distributions(sys.argv[1]):
-    for file in found.files or ():
-        if file.suffix == ".py":
-            compiled.append(cache_from_source(str(found.locate_file(file))))
-        elif ".so" in file.suffixes:
-            libraries.append(str(found.locate_file(file)))
-found = dict.fromkeys(map(os.path.realpath, filter(os.path.isfile, (*compiled, *libraries))))
-sys.stdout.buffer.write(zlib.compress(os.fsencode("\\0".join(found))))
-"""
-)
 
 
 def warm_engine(
@@ -63,9 +43,8 @@ def _warm(action: WarmEngine, environ: Mapping[str, str], emit: Emit, stop: thre
     folder = Path(action.folder)
     names = _unpacked(_kept(folder / KEPT))
     if names is None:
-        env = {**environ, "PYTHONPYCACHEPREFIX": action.folder}
         try:
-            listed = run([action.python, "-c", _LIST, action.package], TIMEOUT_S, env)
+            listed = list_package(action.python, action.package, action.folder, TIMEOUT_S, environ)
         except OSError as exc:
             return _left(f"{action.python}: {exc.strerror}", emit)
         if listed.timed_out or listed.status:
