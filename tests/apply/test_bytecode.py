@@ -79,11 +79,15 @@ NO_HARD_LINKS = "import errno, os; os.link = lambda *_: (_ for _ in ()).throw(OS
 
 
 @pytest.mark.parametrize("first", ["pass", NO_HARD_LINKS])
-def test_what_an_image_has_compiled_is_linked_where_python_looks(tmp_path: Path, first: str) -> None:
+def test_what_an_image_has_compiled_is_linked_where_python_looks(
+    tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the engine what is fresh, of strangers everything; what is older than its source is compiled anew.
 
-    By hard links, which cost nothing; by symbolic ones where the image is on another file system.
+    By hard links, which cost nothing; by symbolic ones where the image is on another file system. The working directory
+    is that of a service, "/".
     """
+    monkeypatch.chdir("/")
     site = tmp_path / "site"
     for name in ("engine", "stranger"):
         package(site, name)

@@ -172,7 +172,8 @@ def _link(compiled: str, place: str) -> bool:
 
 def _link_rest(top: str) -> int:
     """Link whatever is compiled below a folder; return how many files."""
-    suffix, linked = cache_from_source("x.py").rpartition("/x")[2], 0
+    # Not of a bare name: Python takes that for a file of the working directory, and stumbles over "/", a service's.
+    suffix, linked = cache_from_source("/x/x.py").rpartition("/x")[2], 0
     for folder, below, names in os.walk(top):
         below[:] = [name for name in below if name not in _LEFT_OUT]
         if os.path.basename(folder) == "__pycache__":
