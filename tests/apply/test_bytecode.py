@@ -54,11 +54,15 @@ def compiled(folder: str) -> set[str]:
 
 
 def test_the_engine_and_what_it_requires_are_compiled_into_a_folder_that_stays(tmp_path: Path) -> None:
-    """Nothing is written beside the sources; Python finds what was compiled; an extra and a stranger are left."""
+    """Nothing is written beside the sources; Python finds what was compiled; an extra, a stranger and scripts are left."""
     site = tmp_path / "site"
     package(site, "engine", "Requires-Dist: needed>=1\nRequires-Dist: absent\nRequires-Dist: extra; extra == 'x'\n")
     for name in ("needed", "extra", "stranger"):
         package(site, name)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/script.py").write_text("")
+    with (site / "needed-1.0.dist-info/RECORD").open("a") as record:
+        record.write("../bin/script.py,,\n")
     (tmp_path / "bytecode/old/x").mkdir(parents=True)
     python = interpreter(tmp_path / "bin", site)
     action = CompileBytecode(str(python), "engine", str(tmp_path / "bytecode/new"), "test")

@@ -87,7 +87,8 @@ def _compile(processes: int, package: str) -> tuple[int, int]:
     import sysconfig
     from concurrent.futures import ProcessPoolExecutor
 
-    tops = [f.parts[0] for d in _distributions(package) for f in d.files or () if f.name.endswith(".py")]
+    found = [f for d in _distributions(package) for f in d.files or () if f.name.endswith(".py")]
+    tops = [f.parts[0] for f in found if f.parts[0] != ".."]  # a script's: "../../../bin/jp.py"
     wanted = dict.fromkeys(f for p in (*_places(tops), sysconfig.get_path("stdlib")) for f in _sources(p))
     with ProcessPoolExecutor(processes) as pool:
         done = list(pool.map(_prepare, wanted, chunksize=16))
