@@ -54,7 +54,7 @@ def compiled(folder: str) -> set[str]:
 
 
 def test_the_engine_and_what_it_requires_are_compiled_into_a_folder_that_stays(tmp_path: Path) -> None:
-    """Nothing is written beside the sources; Python finds what was compiled; an extra, a stranger and scripts are left."""
+    """Nothing is written beside the sources; Python finds what was compiled; extra, stranger and scripts are left."""
     site = tmp_path / "site"
     package(site, "engine", "Requires-Dist: needed>=1\nRequires-Dist: absent\nRequires-Dist: extra; extra == 'x'\n")
     for name in ("needed", "extra", "stranger"):
