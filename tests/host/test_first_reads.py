@@ -19,6 +19,21 @@ def test_blocks_of_every_file_are_read_twice(tmp_path: Path) -> None:
     assert found is None or (3, True) == (found[0], found[1] > 0)
 
 
+def test_a_hole_is_no_block(tmp_path: Path) -> None:
+    """Of a file that is here in part what is here is read; of one that is all hole nothing."""
+    part, hole = tmp_path / "part", tmp_path / "hole"
+    with part.open("wb") as file:
+        file.truncate(1 << 30)
+        file.seek(900 << 20)
+        file.write(bytes(8 * BLOCK_BYTES))
+    with hole.open("wb") as file:
+        file.truncate(1 << 30)
+    found = first_reads([part, hole], 4, 60.0)
+
+    assert found is None or (1, True) == (found[0], found[1] > 0)
+    assert None is first_reads([hole], 4, 60.0)
+
+
 def test_a_file_system_in_memory_is_left_alone() -> None:
     """/proc has no reads past the cache."""
     assert first_reads([Path("/proc/version")], 1, 60.0) is None

@@ -13,7 +13,7 @@ from kboot.apply.origin import lazy_streams
 from kboot.apply.outcome import skipped
 from kboot.apply.pace import FULL_PACE, Pace, Throttle
 from kboot.events import Emit, PhaseFinished, PhaseStarted
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.plan.types import (
     CompileBytecode,
     FetchFile,
@@ -139,7 +139,7 @@ def run_phase(phase: Phase, tools: Tools) -> _Done:
     """Run one phase; its outcomes stand in the order of its actions, and it has a span if it had work."""
     if not phase.actions:
         return (), ()
-    started_unix_s, clock_s = unix_s(), monotonic_s()
+    started_unix_s, clock_s = run_unix_s(), monotonic_s()
     tools.emit(PhaseStarted(phase.name, len(phase.actions), bytes_of(phase)))
     results = _execute(phase, tools)
     seconds = monotonic_s() - clock_s
@@ -247,7 +247,7 @@ def _lazy_streams(actions: Sequence[VerifyFile | WarmFile], tools: Tools) -> int
     files = [a.file for a in actions if not isinstance(a, VerifyFile) or a.mode == "full"]
     if tools.pace.background or sum(file.size_bytes for file in files) < _WORTH_ASKING_BYTES:
         return None
-    return lazy_streams([tools.store.blob_path(tools.listing.repo, file.blob_id) for file in files], tools.emit)
+    return lazy_streams([tools.store.content_path(tools.listing.repo, file) for file in files], tools.emit)
 
 
 def _fetch(actions: Sequence[FetchFile], tools: Tools) -> tuple[Outcome, ...]:
