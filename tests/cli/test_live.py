@@ -126,7 +126,7 @@ def test_live_says_what_is_missing(kboot: Kboot) -> None:
 
 
 def test_the_hold_is_a_matter_of_the_node_not_of_its_folder(node: Kboot) -> None:
-    """`--standby` does for one boot what the configuration does for all."""
+    """`--standby` does for one boot what the configuration does for all; `live` may be said again, and taken back."""
     (node.folder / "etc/kboot.toml").write_text('profile = "demo"\n')
     process = subprocess.Popen(
         [sys.executable, "-m", "kboot", "boot", "--serve", "--standby"],
@@ -138,6 +138,14 @@ def test_the_hold_is_a_matter_of_the_node_not_of_its_folder(node: Kboot) -> None
     try:
         wait_for(lambda: state(node) == "standby", process)
         assert not Path(node.folder / "run/live").exists()
+        back = node("live", "--back")
+        woken, again = node("live"), node("live")
+        late = node("live", "--back", "--json")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(DEADLINE_S)
+
+    assert (0, "this node stands by") == (back.status, back.out[:19]), back.err
+    assert (0, "demo answers after") == (woken.status, woken.out[:18]), woken.err
+    assert (0, "demo answers already") == (again.status, again.out[:20]), again.err
+    assert (13, "engine-without-service") == (late.status, late.doc["code"])

@@ -53,8 +53,7 @@ def begin_serving(paths: Paths, host: Host, configured: bool) -> Going:
     Raises:
         ActionFailed: nothing stands by here, there is no record that holds, or the service does not start.
     """
-    holds = is_held(paths, host)
-    if not configured and not holds:
+    if not configured and not _has_held(paths, host):
         raise _not_standing_by()
     record = read_handoff(paths)
     require_valid(record, host)
@@ -87,7 +86,7 @@ def answer_of(going: Going, paths: Paths, host: Host) -> Answered:
     Raises:
         NotReady: it does not in its time, or nothing that could start it is left.
     """
-    began_s, record = monotonic_s(), going.record
+    began_s, record, asked = monotonic_s(), going.record, 0
     scopes = () if going.held is None else (Tree(going.held),)
     if record.health_url is None:
         return Answered(0.0, f"{record.engine} was started; it has nothing to ask on this node")
@@ -102,19 +101,20 @@ def answer_of(going: Going, paths: Paths, host: Host) -> Answered:
                 where=(record.health_url, *((f"the port is {said.by}",) if said.by else ())),
                 hint=f"`journalctl -u {ENGINE_UNIT}` or {paths.engine_log} says how far it is",
             )
+        asked += 1
         sleep_s(_LOOK_S)
     seconds = monotonic_s() - began_s
-    return Answered(seconds, f"{record.engine} answers after {show_seconds(seconds)}: {record.health_url}")
+    when = f"after {show_seconds(seconds)}" if asked else "already"
+    return Answered(seconds, f"{record.engine} answers {when}: {record.health_url}")
 
 
 def stop_serving(paths: Paths, host: Host, configured: bool) -> str:
     """Stop the engine's service and stand by again; return how it went, in words.
 
     Raises:
-        ActionFailed: the configuration does not say that this node stands by, this user may not do it, or the engine
-            belongs to no service.
+        ActionFailed: nothing stands by here, this user may not do it, or the engine belongs to no service.
     """
-    if not configured:
+    if not configured and not _has_held(paths, host):
         raise _not_standing_by()
     stand_by(paths)
     if (pid := boot_with_engine(paths, host)) is not None and not is_held(paths, host):
@@ -130,10 +130,20 @@ def stop_serving(paths: Paths, host: Host, configured: bool) -> str:
 
 def is_held(paths: Paths, host: Host) -> bool:
     """Return whether a `kboot boot --serve` holds at "warm, not serving"."""
+    return _standby_of_boot(paths, host) == "running"
+
+
+def _has_held(paths: Paths, host: Host) -> bool:
+    """Return whether a `kboot boot --serve` holds, or did until `kboot live` was said: its engine is the one meant."""
+    return _standby_of_boot(paths, host) is not None
+
+
+def _standby_of_boot(paths: Paths, host: Host) -> str | None:
+    """Return how the standby of the running boot stands; None where no boot runs, or it has not stood by."""
     running = read_progress(paths)
     if running is None or not is_alive(running, host):
-        return False
-    return ("standby", "running") in {(p["name"], p["status"]) for p in running.progress.get("phases", ())}
+        return None
+    return next((str(p["status"]) for p in running.progress.get("phases", ()) if p["name"] == "standby"), None)
 
 
 def _not_standing_by() -> ActionFailed:
