@@ -94,7 +94,7 @@ def test_warm_files_are_not_read_again(cold: Node) -> None:
 
 
 def test_only_what_is_not_resident_is_read(cold: Node) -> None:
-    """Half of a file that is there already costs nothing."""
+    """Half of a file that is there already costs nothing, and the bytes are those that were missing."""
     with cold.blobs()[0].open("rb") as blob:
         os.posix_fadvise(blob.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # the kernel reads nothing ahead
         os.pread(blob.fileno(), 9 * MIB, 0)
@@ -103,12 +103,12 @@ def test_only_what_is_not_resident_is_read(cold: Node) -> None:
     outcome = cold.warm(1 << 40)[0]
 
     assert 9 * MIB <= there < LISTING.files[0].size_bytes
-    assert LISTING.files[0].size_bytes - 8 * MIB == outcome.size_bytes
+    assert LISTING.files[0].size_bytes - there <= outcome.size_bytes <= LISTING.files[0].size_bytes - 8 * MIB
     assert is_warm(cold.resident()[0], LISTING.files[0].size_bytes)
 
 
 def test_a_file_that_was_almost_warm_is_not_taken_for_one_that_does_not_stay(cold: Node) -> None:
-    """One page was cold: its whole window is read, one page more is resident, and memory holds all of it."""
+    """One page was cold: its whole window is read, that page counts as read, and memory holds all of it."""
     cold.warm(1 << 40)
     cold.told.clear()
     fd = os.open(cold.blobs()[0], os.O_RDONLY)
@@ -117,7 +117,7 @@ def test_a_file_that_was_almost_warm_is_not_taken_for_one_that_does_not_stay(col
 
     outcomes = cold.warm(1 << 40)
 
-    assert 8 * MIB <= outcomes[0].size_bytes
+    assert ("done", True) == (outcomes[0].status, 0 < outcomes[0].size_bytes < 8 * MIB)
     assert [] == [e for e in cold.told if isinstance(e, Notice)]
 
 

@@ -45,7 +45,8 @@ def warm_files(
 ) -> tuple[Outcome, ...]:
     """Read what is not in the page cache, in the order of the actions, until budget_bytes were read.
 
-    Residency is measured before and after each file and stands in its outcome. When a file does not stay, memory (or
+    Residency is measured before and after each file and stands in its outcome, whose bytes are those that were missing,
+    as the plan counts them; whole windows are read for them. When a file does not stay, memory (or
     a cgroup's limit) cannot hold more and the rest is left alone: reading on would evict what is there. What an engine
     will get of that rest by mapping it is tried on a little of it, and told where it is far less than the disk gives.
     """
@@ -103,13 +104,15 @@ class _Job:
         with explained(f"warm {file.path}", blob):
             before = resident_in(blob, loaded) if loaded else resident_bytes(blob)
             ranges = self._claim(cold_ranges(blob, _WINDOW_BYTES, loaded))
+            there = resident_in(blob, ranges) or 0
             read = self._read(blob, file, ranges)
             after = resident_in(blob, loaded) if loaded else resident_bytes(blob)
             self._judge(file, ranges, read, resident_in(blob, ranges))
         size = action.size_bytes
         self._emit(FileDone("warm", file.path, size, monotonic_s() - started_s, "this disk", before or 0))
         said = _say(before, size), _say(after, size)
-        return Effect("done" if read else "unchanged", *said, size_bytes=read, source="this disk")
+        missing = max(0, min(read, sum(end - start for start, end in ranges) - there))
+        return Effect("done" if read else "unchanged", *said, size_bytes=missing, source="this disk")
 
     def try_faults(self, left: Sequence[RemoteFile], read_rate: float) -> None:
         """Map a little of what stays cold, and tell where that is slow. read_rate: bytes a second of large reads."""
