@@ -110,7 +110,7 @@ def test_a_listing_survives_a_rate_limit() -> None:
     with FakeHub(FILES) as hub:
         hub.api_status = [Status(429, {"Retry-After": "0"})]
         ask = CheckpointAsk(repo=REPO, sources=("hub",))
-        (source,) = open_sources(ask, FetchAsk(), {"HF_ENDPOINT": hub.url}, on_wait=said.append)
+        (source,) = open_sources(ask, FetchAsk(), {"HF_ENDPOINT": hub.url}, on_wait=lambda why, _: said.append(why))
         assert COMMIT == source.list(REPO, "main").commit
 
     assert 1 == len(said) and "429" in said[0]

@@ -17,8 +17,8 @@ class Waits:
 
     def __init__(self, not_yet_for_s: float = 0.0) -> None:
         self.slept: list[float] = []
-        self.said: list[str] = []
-        self.patience = Patience(self.said.append, self.slept.append, not_yet_for_s)
+        self.said: list[tuple[str, float]] = []
+        self.patience = Patience(lambda why, wait_s: self.said.append((why, wait_s)), self.slept.append, not_yet_for_s)
 
 
 def test_what_may_pass_is_asked_three_times() -> None:
@@ -48,6 +48,7 @@ def test_a_resolver_that_is_not_up_is_no_failed_try() -> None:
     waits.patience.wait_or_raise(BROKEN)
 
     assert 20.0 == sum(waits.slept[:10])
+    assert [("no answer", 2.0)] * 10 == waits.said[:10]
     assert 12 == len(waits.said)
 
 

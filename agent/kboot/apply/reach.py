@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from kboot.errors import SourceError
 from kboot.events import Emit, Notice
+from kboot.quantities import show_seconds
 from kboot.sources import open_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kboot.host.types import Host
     from kboot.profile.types import Profile
+    from kboot.sources.patience import OnWait
     from kboot.sources.types import Source
     from kboot.store.store import Store
 
@@ -33,14 +33,14 @@ def _is_whole(profile: Profile, store: Store) -> bool:
     return listing is not None and all(f.is_whole for f in store.local(listing))
 
 
-def _on_wait(emit: Emit) -> Callable[[str], None]:
-    return lambda text: emit(Notice("source.waiting", text))
+def _on_wait(emit: Emit) -> OnWait:
+    return lambda why, wait_s: emit(Notice("source.waiting", f"{why}; asking again in {show_seconds(wait_s)}"))
 
 
-def refuse_to_wait(text: str) -> None:
-    """Take the place of a notice that a source is waited for, where nobody waits. text: of that notice.
+def refuse_to_wait(why: str, _wait_s: float) -> None:
+    """Take the place of a notice that a source is waited for, where nobody waits.
 
     Raises:
         SourceError: always.
     """
-    raise SourceError("source-not-reachable", text.partition("; asking again")[0])
+    raise SourceError("source-not-reachable", why)

@@ -198,12 +198,13 @@ def _listed(
     from kboot.apply.weights import listed_model
     from kboot.plan.fit import weight_bytes
     from kboot.sources import open_sources
+    from kboot.sources.patience import wait_silently
     from kboot.store.store import Store
 
     store = Store(node.paths, lambda _event: None)
     sources: tuple[Source, ...] = ()
     if not offline:
-        on_wait = _say_nothing if waits else refuse_to_wait
+        on_wait = wait_silently if waits else refuse_to_wait
         sources = open_sources(ask, fetch, node.host.environ(), node.config.token_file, on_wait)
     listing = store.known_listing(ask.repo, ask.revision)
     origin = "on this disk" if listing else ""
@@ -231,10 +232,6 @@ def _ask_listing(ask: CheckpointAsk, sources: tuple[Source, ...]) -> Listing:
     data = None if index is None else source.read(found.repo, found.commit, index, _LIMIT_INDEX_BYTES)
     files, skipped = select(found.files, data, ask.include, ask.exclude)
     return Listing(found.repo, ask.revision, found.commit, files, skipped, source.name)
-
-
-def _say_nothing(_: str) -> None:
-    """Wait without a word."""
 
 
 def _last_start_s(profile: str, node: Node) -> float | None:

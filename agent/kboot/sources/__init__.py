@@ -12,7 +12,7 @@ from kboot.sources.fleet_auth import FleetKey
 from kboot.sources.http import Client
 from kboot.sources.hub import DEFAULT_ENDPOINT, Hub
 from kboot.sources.local import Local
-from kboot.sources.patience import Patience
+from kboot.sources.patience import OnWait, Patience, wait_silently
 from kboot.sources.peers import Peer
 from kboot.sources.plain import Plain
 from kboot.sources.s3 import S3
@@ -28,7 +28,7 @@ class Opening:
     fetch: FetchAsk
     env: Mapping[str, str]
     token_file: str
-    on_wait: Callable[[str], None]
+    on_wait: OnWait
 
     @property
     def endpoint(self) -> str:
@@ -106,12 +106,12 @@ def open_sources(
     fetch: FetchAsk,
     env: Mapping[str, str],
     token_file: str = "",
-    on_wait: Callable[[str], None] = lambda _text: None,
+    on_wait: OnWait = wait_silently,
 ) -> tuple[Source, ...]:
     """Return the sources of a checkpoint in order of preference; nothing is asked of them yet.
 
-    env: HF_ENDPOINT, HF_TOKEN, proxies and certificates are read from here. on_wait: told in one sentence whenever a
-    listing has to wait (rate limit, resolver not up yet); from the thread that asks.
+    env: HF_ENDPOINT, HF_TOKEN, proxies and certificates are read from here. on_wait: told whenever a listing has to
+    wait (rate limit, resolver not up yet); from the thread that asks.
 
     Raises:
         ProfileError: code "source-not-valid". SourceError: a URL or the token file is not valid.

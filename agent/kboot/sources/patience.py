@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from kboot.errors import SourceError
 from kboot.host.clock import boot_monotonic_s, monotonic_s, sleep_s
-from kboot.quantities import show_seconds
 from kboot.sources.stopping import stopped
 from kboot.sources.types import NotYet, RateLimited
 
@@ -31,16 +30,24 @@ def back_off_s(failures: int, luck: float) -> float:
     return min(_LONGEST_WAIT_S, SHORTEST_WAIT_S * 2.0 ** (failures - 1)) * (0.5 + luck / 2)
 
 
+OnWait = Callable[[str, float], None]
+"""Told before each wait: why, and for how many seconds."""
+
+
+def wait_silently(_why: str, _wait_s: float) -> None:
+    """Tell nobody of a wait."""
+
+
 class Patience:
     """The tries of one question."""
 
     def __init__(
         self,
-        on_wait: Callable[[str], None] = lambda _text: None,
+        on_wait: OnWait = wait_silently,
         sleep: Callable[[float], None] = sleep_s,
         not_yet_for_s: float | None = None,
     ) -> None:
-        """Start the clock. on_wait: told in one sentence before each wait. not_yet_for_s: None = not_yet_s()."""
+        """Start the clock. not_yet_for_s: None = not_yet_s()."""
         self._on_wait = on_wait
         self._sleep = sleep
         self._failures = 0
@@ -58,7 +65,7 @@ class Patience:
         wait_s = self._wait_s(exc)
         if wait_s is None:
             raise exc
-        self._on_wait(f"{exc.message}; asking again in {show_seconds(wait_s)}")
+        self._on_wait(exc.message, wait_s)
         if stop is None:
             self._sleep(wait_s)
         elif stop.wait(wait_s):

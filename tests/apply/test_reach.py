@@ -1,0 +1,39 @@
+"""What a run says of a source that it waits for, and what is said where nobody waits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from booting import AskedHost, profile
+from fakes.hub import COMMIT, REPO, FakeHub, Status
+from kboot.apply.reach import refuse_to_wait, sources_of
+from kboot.errors import SourceError
+from kboot.events import Event, Notice
+from kboot.host.paths import Paths
+from kboot.profile.types import CheckpointAsk
+from kboot.store.store import Store
+
+
+def test_a_run_tells_why_it_waits_and_for_how_long(tmp_path: Path) -> None:
+    """One notice for each wait, from which an operator knows that nothing hangs."""
+    said: list[Event] = []
+    asked = profile(checkpoint=CheckpointAsk(repo=REPO, sources=("hub",)))
+    store = Store(Paths(tmp_path, tmp_path, tmp_path), said.append)
+    with FakeHub({"config.json": b"{}"}) as hub:
+        hub.api_status = [Status(429, {"Retry-After": "0"})]
+        (source,) = sources_of(asked, AskedHost({"HF_ENDPOINT": hub.url}), "", said.append, store)
+        assert COMMIT == source.list(REPO, "main").commit
+
+    (notice,) = [event for event in said if isinstance(event, Notice)]
+    assert "source.waiting" == notice.event
+    assert "429" in notice.text and notice.text.endswith("; asking again in 0.50 s")
+
+
+def test_who_does_not_wait_is_told_why_he_would() -> None:
+    """The reason alone: nobody asks again."""
+    with pytest.raises(SourceError) as caught:
+        refuse_to_wait("the Hub allows no more", 210.0)
+
+    assert ("source-not-reachable", "the Hub allows no more") == (caught.value.code, caught.value.message)
