@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,19 @@ def test_a_repair_without_a_source_says_so_and_loses_nothing(node: Node) -> None
         left = failed(verify(node, "full"))
 
     assert {SHARD} == set(left)
+
+
+def test_a_file_that_was_hashed_while_the_clock_was_ahead_is_hashed_again(node: Node) -> None:
+    """Else no scrub would look at it until that time has come; a scrub of what is older than an hour takes it."""
+    with closing(sqlite3.connect(node.paths.ledger)) as ledger, ledger:
+        ledger.execute("UPDATE file SET unix_s = unix_s + 1e9 WHERE path = ?", (SHARD,))
+    report = verify_checkpoint(
+        profile(), node.host, node.paths, "full", False, True, node.seen.append, node.stop, min_age_s=3600
+    )
+
+    assert [f"verify {SHARD} (full)"] == [outcome.title for outcome in report.outcomes]
+    assert report.oldest_hash_unix_s is not None
+    assert report.oldest_hash_unix_s < time.time() < report.oldest_hash_unix_s + 600
 
 
 def test_a_scrub_begins_with_what_was_hashed_longest_ago_and_goes_on_where_it_was_stopped(node: Node) -> None:

@@ -20,7 +20,7 @@ from kboot.errors import ExitStatus, KbootError
 from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.checkpoint import checkpoint_facts
 from kboot.facts.os import collect_os
-from kboot.host.clock import unix_s
+from kboot.host.clock import begin_run, run_unix_s, unix_s
 from kboot.host.files import make_dirs, sweep_temps
 from kboot.job import BootOptions, Job, Prepared, bytes_job, job_of, tools_of
 from kboot.report.claim import verify_claim
@@ -103,7 +103,7 @@ def _joined(it: _Run, peering: Peering) -> _Run:
 
 def _boot(it: _Run, peering: Peering) -> BootReport:
     """Boot this node, alone or as a member of its fleet, which may have become whole only while the plan was made."""
-    started_unix_s = unix_s()
+    started_unix_s = begin_run()
     host, paths, options, stop = it.host, it.paths, it.options, it.stop
     make_dirs(paths.runtime)
     with turn(paths, it.emit, stop) if not options.bytes_only else nullcontext(it.emit) as emit:
@@ -183,7 +183,7 @@ def _planned(it: _Run, started_unix_s: float) -> tuple[Job, Span]:
     except KbootError as exc:
         _record_refusal(exc, it, started_unix_s)
         raise
-    planned = Span("plan", "kboot", started_unix_s, unix_s(), detail="facts, listing and plan")
+    planned = Span("plan", "kboot", started_unix_s, run_unix_s(), detail="facts, listing and plan")
     it.emit(PhaseFinished("plan", "done", planned.seconds, 0))
     return job, planned
 
@@ -223,7 +223,7 @@ def warm_again(profile: Profile, host: Host, paths: Paths, emit: Emit, stop: thr
 
 def _going_live(report: BootReport) -> BootReport:
     """Return the report of what begins now: what was prepared before the wait has one of its own."""
-    return replace(report, started_unix_s=unix_s(), kernel_start_unix_s=None, spans=(), outcomes=(), error=None)
+    return replace(report, started_unix_s=begin_run(), kernel_start_unix_s=None, spans=(), outcomes=(), error=None)
 
 
 def _record_caches(prepared: Prepared, report: BootReport, host: Host, paths: Paths, emit: Emit) -> None:
@@ -255,11 +255,11 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
         commit=job.checkpoint.listing.commit,
         status="interrupted" if stop.is_set() and status == "failed" else status,
         started_unix_s=started_unix_s,
-        finished_unix_s=unix_s(),
+        finished_unix_s=run_unix_s(),
         kernel_start_unix_s=job.kernel_start_unix_s,
         ready_unix_s=None,
         verify_mode=job.profile.verify.mode,
-        verify_claim=verify_claim(after, started_unix_s, structures_of(ran.outcomes)),
+        verify_claim=verify_claim(after, started_unix_s, unix_s(), structures_of(ran.outcomes)),
         cache_key=job.prepared.plan.cache_key.name if job.prepared else "",
         spans=ran.spans,
         outcomes=ran.outcomes,
@@ -274,7 +274,7 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
 def _record_refusal(error: KbootError, it: _Run, started_unix_s: float) -> None:
     """Put a run on record that was refused before it did anything; the same refusal again takes the other's place."""
     os, _ = collect_os(it.host)
-    now = unix_s()
+    now = run_unix_s()
     report = BootReport(
         boot_id=os.boot_id,
         profile=it.profile.name,

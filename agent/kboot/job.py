@@ -310,7 +310,7 @@ def _write_record(action: WriteHandoff, job: Job, paths: Paths, started_unix_s: 
     if job.prepared is None:
         raise ValueError("a run about the bytes alone has no hand-off")
     after = checkpoint_facts(job.checkpoint.listing, job.store, job.profile.name)
-    claim = verify_claim(after, started_unix_s)
+    claim = verify_claim(after, started_unix_s, unix_s())
     try:
         require_parts(job.checkpoint, after, job.store)
         record = _record(job.prepared.plan, job.boot_id, job.profile, after, claim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,6 @@ from kboot.apply.first_boot import image_of, pinned
 from kboot.apply.pace import Pace
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
-from kboot.host.clock import unix_s
 from kboot.host.files import remove
 from kboot.host.paths import Paths
 from kboot.host.priority import be_idle
@@ -103,7 +103,7 @@ class Proof:
             emit=self._emit,
             stop=self._stop,
             pace=Pace(rate_mib_s, background=True),
-            min_age_s=unix_s(),  # those that were hashed at any time are left
+            min_age_s=math.inf,  # those that were hashed at any time are left
         )
         wrong = [o for o in found.outcomes if o.status == "failed"]
         if wrong:

@@ -16,7 +16,7 @@ from kboot.errors import KbootError, NotReady
 from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.process import Tree
 from kboot.handoff import workers_of
-from kboot.host.clock import unix_s
+from kboot.host.clock import run_unix_s
 from kboot.plan.types import Plan, StartEngine, describe
 from kboot.report.engine import serve_span
 from kboot.report.saved import keep_report, load_reports
@@ -59,7 +59,7 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
     """
     action = next(a for p in serving.plan.phases for a in p.actions if isinstance(a, StartEngine))
     emit(PhaseStarted("serve", 1, 0))
-    started_unix_s = unix_s()
+    started_unix_s = run_unix_s()
     watch = _watch(serving, action, emit)
     try:
         running = start_engine(
@@ -75,7 +75,7 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
         )
     except KbootError as exc:
         watch.end()
-        emit(PhaseFinished("serve", "failed", unix_s() - started_unix_s, 0))
+        emit(PhaseFinished("serve", "failed", run_unix_s() - started_unix_s, 0))
         prepared = with_beside(prepared, serving.beside.end("the engine did not start"))
         return _failed(prepared, action, started_unix_s, exc, interrupted=stop.is_set())
     try:
@@ -90,7 +90,7 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
     finally:
         obeyed = running.stop(serving.ask.stop_timeout_s)
     if status is not None:
-        return replace(ready, status="failed", finished_unix_s=unix_s(), error=_ended(running, status))
+        return replace(ready, status="failed", finished_unix_s=run_unix_s(), error=_ended(running, status))
     emit(Notice("engine.stopped", "the engine has stopped" if obeyed else "the engine had to be killed"))
     return ready
 
@@ -132,7 +132,7 @@ def _ready(prepared: BootReport, action: StartEngine, running: RunningEngine) ->
 def _failed(
     prepared: BootReport, action: StartEngine, started_unix_s: float, error: KbootError, *, interrupted: bool
 ) -> BootReport:
-    now = unix_s()
+    now = run_unix_s()
     outcome = Outcome("serve", describe(action), action.reason, "failed", started_unix_s, now - started_unix_s)
     return replace(
         prepared,

@@ -64,7 +64,7 @@ def verify_checkpoint(
     asked = replace(profile, verify=replace(profile.verify, mode=mode))
     job = _job(asked, host, paths, BootOptions(offline=offline or not repair), emit, stop)
     tools = replace(tools_of(job, host, paths, emit, stop), pace=pace)
-    looked = _look(_due(job.checkpoint, started_unix_s - min_age_s), mode, profile.name, tools)
+    looked = _look(_due(job.checkpoint, started_unix_s, min_age_s), mode, profile.name, tools)
     structures = structures_of(looked)
     unproven = [f for f in job.checkpoint.files if f.state in _not_right_by(mode)]
     if tools.sources:
@@ -72,7 +72,7 @@ def verify_checkpoint(
     else:
         outcomes = (*looked, *(_by_identity(f, mode, profile.name) for f in unproven))
     after = checkpoint_facts(job.checkpoint.listing, job.store, profile.name)
-    claim = verify_claim(after, started_unix_s, structures)
+    claim = verify_claim(after, started_unix_s, unix_s(), structures)
     return VerifyReport(mode, claim, outcomes, job.checkpoint.listing, _oldest(after))
 
 
@@ -91,10 +91,15 @@ def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit:
         ) from exc
 
 
-def _due(checkpoint: CheckpointFacts, hashed_before_unix_s: float) -> CheckpointFacts:
-    """Return the facts with the files that a verification is to look at, the one least recently hashed first."""
-    files = [f for f in checkpoint.files if (f.verified_unix_s or 0.0) <= hashed_before_unix_s]
-    return replace(checkpoint, files=tuple(sorted(files, key=lambda f: (f.verified_unix_s or 0.0, f.file.path))))
+def _due(checkpoint: CheckpointFacts, now_unix_s: float, min_age_s: float) -> CheckpointFacts:
+    """Return the facts with the files that a verification is to look at, the one least recently hashed first.
+
+    A file that nobody hashed is due, and one of a time that is still to come: nobody knows how long ago that was.
+    """
+    hashed = {f.file.path: f.verified_unix_s or 0.0 for f in checkpoint.files}
+    known = {path: 0.0 if at > now_unix_s else at for path, at in hashed.items()}
+    files = [f for f in checkpoint.files if not (at := known[f.file.path]) or now_unix_s - at >= min_age_s]
+    return replace(checkpoint, files=tuple(sorted(files, key=lambda f: (known[f.file.path], f.file.path))))
 
 
 def _oldest(checkpoint: CheckpointFacts) -> float | None:

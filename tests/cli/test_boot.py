@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from cli_run import DEADLINE_S, Kboot, hub, wait_for
 
+from fakes.clock.build_clock import build
+
 DEMO = ("--profile", "demo")
 
 
@@ -85,6 +87,22 @@ def test_a_scrub_reads_the_disk_at_a_rate_and_tells_the_oldest_proof(node: Kboot
     assert (0, True) == (scrub.status, scrub.doc["ok"])
     assert 0 <= scrub.doc["oldest_hash_age_s"] < 60
     assert (0, []) == (again.status, again.doc["outcomes"])
+
+
+def test_a_clock_that_is_set_back_while_a_node_boots_makes_no_length_wrong(node: Kboot, tmp_path: Path) -> None:
+    """Nothing ends before it began, in the report, its phases and the engine's; nor in the notice of its answer."""
+    args = ("boot", *DEMO, "--serve", "--exit-when-ready", "--set", f"serve.port={free_port()}", "--json")
+    boot = node(*args, env=build(tmp_path))
+    report = boot.doc
+    starts = [span["start_unix_s"] for span in report["spans"] if span["lane"] == "kboot"]
+    answers = [json.loads(line)["text"] for line in boot.err.splitlines() if '"engine.ready"' in line]
+
+    assert 0 == boot.status, boot.err
+    assert report["started_unix_s"] < report["ready_unix_s"] <= report["finished_unix_s"]
+    assert starts == sorted(starts)
+    assert [] == [s["name"] for s in report["spans"] if s["end_unix_s"] < s["start_unix_s"]]
+    assert {"engine", "kboot"} <= {span["lane"] for span in report["spans"]}
+    assert [False] == [" -" in text for text in answers]
 
 
 def test_two_commands_at_once_both_end_well(node: Kboot) -> None:

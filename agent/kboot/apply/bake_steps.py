@@ -13,7 +13,7 @@ from kboot.checkpoint import CheckpointFacts, LocalFile
 from kboot.errors import ActionFailed, KbootError
 from kboot.events import Emit, Notice
 from kboot.facts.types import CacheFacts
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.host.files import explained
 from kboot.host.image import ImageTree
 from kboot.host.pagecache import Reading, new_buffer
@@ -78,7 +78,7 @@ def _link(action: EnableUnit, tree: ImageTree) -> tuple[int, str]:
 
 
 def _step(title: str, reason: str, work: Callable[[], tuple[int, str]]) -> Outcome:
-    started_unix_s, clock_s = unix_s(), monotonic_s()
+    started_unix_s, clock_s = run_unix_s(), monotonic_s()
     error: KbootError | None = None
     size_bytes, after = 0, ""
     try:

@@ -21,7 +21,7 @@ from kboot.errors import ActionFailed, DoesNotFit, KbootError
 from kboot.events import Emit, FileDone, FileTrouble, Notice
 from kboot.host import files
 from kboot.host.blocks import BlockFile
-from kboot.host.clock import machine_cpus, machine_idle_s, monotonic_s, process_cpu_s, unix_s
+from kboot.host.clock import machine_cpus, machine_idle_s, monotonic_s, process_cpu_s, run_unix_s
 from kboot.plan.types import FetchFile, describe
 from kboot.profile.types import FetchAsk
 from kboot.report.types import Outcome, OutcomeStatus
@@ -318,7 +318,7 @@ def _outcome(action: FetchFile, job: Job) -> Outcome:
         title=describe(action),
         reason=action.reason,
         status=status,
-        start_unix_s=job.started_unix_s or unix_s(),
+        start_unix_s=job.started_unix_s or run_unix_s(),
         seconds=job.seconds,
         size_bytes=action.file.size_bytes if job.state == "done" else 0,
         source=job.source,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from kboot.errors import KbootError, VerificationFailed
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.plan.types import FetchFile
 from kboot.sources.types import Source
 from kboot.store.partial import Partial
@@ -272,7 +272,7 @@ class Pool:
     def _to_open(self) -> Job | None:
         if self._waiting:
             job = self._waiting.pop(0)
-            job.started_s, job.started_unix_s = monotonic_s(), unix_s()
+            job.started_s, job.started_unix_s = monotonic_s(), run_unix_s()
             return job
         if held := next((pair for pair in self._held if pair[0] <= monotonic_s()), None):
             self._held.remove(held)

@@ -18,7 +18,7 @@ from kboot.facts.fleet_record import record_from_text, record_to_bytes
 from kboot.facts.fleet_types import FleetRecord, NodeStatement
 from kboot.facts.types import NodeFacts
 from kboot.handoff import manifest_digest
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, run_unix_s, unix_s
 from kboot.host.files import atomic_write, read_small
 from kboot.host.paths import Paths
 from kboot.plan.group import Group
@@ -76,7 +76,7 @@ def start_together(
         state.change(stage="started")
         return report
     emit(PhaseStarted(PHASE, len(group.members), 0))
-    started_unix_s, started_s = unix_s(), monotonic_s()
+    started_unix_s, started_s = run_unix_s(), monotonic_s()
     meeting = Meeting(
         members=group.members,
         rank=group.rank,
@@ -97,7 +97,7 @@ def start_together(
     emit(PhaseFinished(PHASE, status, seconds, 0))
     _keep(report, meeting.heard, error is None, paths, emit)
     span = Span(PHASE, "kboot", started_unix_s, started_unix_s + seconds, status=status, detail="the other nodes")
-    report = replace(report, spans=(*report.spans, span), finished_unix_s=unix_s())
+    report = replace(report, spans=(*report.spans, span), finished_unix_s=run_unix_s())
     if error is None:
         return report
     return replace(report, status="interrupted" if stop.is_set() else "failed", error=error)

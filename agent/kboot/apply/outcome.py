@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kboot.errors import KbootError
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.plan.types import Action, PhaseName, describe
 from kboot.report.types import Outcome, OutcomeStatus
 
@@ -24,7 +24,7 @@ class Effect:
 
 def carry_out(phase: PhaseName, action: Action, work: Callable[[], Effect]) -> Outcome:
     """Do the work of one action; an error of ours becomes a failed outcome, any other is a bug and goes up."""
-    started_unix_s, clock_s = unix_s(), monotonic_s()
+    started_unix_s, clock_s = run_unix_s(), monotonic_s()
     error: KbootError | None = None
     try:
         effect = work()
@@ -47,4 +47,4 @@ def carry_out(phase: PhaseName, action: Action, work: Callable[[], Effect]) -> O
 
 def skipped(phase: PhaseName, action: Action, why: str) -> Outcome:
     """Return the outcome of an action that was not tried."""
-    return Outcome(phase, describe(action), why, "skipped", unix_s(), 0.0)
+    return Outcome(phase, describe(action), why, "skipped", run_unix_s(), 0.0)

@@ -9,7 +9,7 @@ from typing import assert_never
 from kboot.errors import ActionFailed, KbootError
 from kboot.facts import residue_places as places
 from kboot.facts.secret_text import without_secrets
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.host.image import ImageTree
 from kboot.host.os_errors import explained
 from kboot.jsontext import parse_json
@@ -30,7 +30,7 @@ def seal(actions: Sequence[SealAction], tree: ImageTree, secrets: Collection[byt
 
 
 def _carry_out(action: SealAction, tree: ImageTree, secrets: Collection[bytes]) -> Outcome:
-    started_unix_s, clock_s = unix_s(), monotonic_s()
+    started_unix_s, clock_s = run_unix_s(), monotonic_s()
     error: KbootError | None = None
     try:
         _do(action, tree, secrets)

@@ -17,7 +17,7 @@ from kboot.engines.logs import LogReader, is_progress_bar, mask
 from kboot.engines.remedies import remedy
 from kboot.errors import ActionFailed, NotReady
 from kboot.events import Emit, EngineLine, Notice
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.host.files import make_dirs, rename
 from kboot.host.http import Answer, ask, held_by, port_in_use
 from kboot.host.listeners import listeners
@@ -91,7 +91,7 @@ class LogTail:
 
     def _take(self, raw: bytes) -> None:
         line = mask(raw[:_LINE_BYTES].decode(errors="replace"))
-        now_s = unix_s()
+        now_s = run_unix_s()
         message = self.reader.feed(now_s, line)
         if message.text.strip() and not is_progress_bar(line):
             self.last.append(message.text)
@@ -160,7 +160,7 @@ def start_engine(
     _require_port(launch)
     make_dirs(paths.runtime)
     offset = _log_end(paths.engine_log)
-    started_unix_s = unix_s()
+    started_unix_s = run_unix_s()
     folders = {"KBOOT_STATE_DIR": paths.state, "KBOOT_RUNTIME_DIR": paths.runtime, "KBOOT_CONFIG_DIR": paths.config}
     env = {name: str(path) for name, path in folders.items()}
     child = spawn(exec_argv, env, paths.engine_log, stop_timeout_s=stop_timeout_s)
@@ -176,7 +176,7 @@ def start_engine(
     except BaseException:
         stop_tree(child, stop_timeout_s)
         raise
-    ready_unix_s = unix_s()
+    ready_unix_s = run_unix_s()
     emit(Notice("engine.ready", f"{launch.engine} answers after {ready_unix_s - started_unix_s:.1f} s"))
     return RunningEngine(launch, child, starting.tail, started_unix_s, ready_unix_s, answers)
 
@@ -341,7 +341,7 @@ class _Starting:
 
     def _say_what_is_slow(self) -> None:
         """Tell once of a phase that takes several times as long as it usually does."""
-        stands = self.tail.reader.standing(unix_s())
+        stands = self.tail.reader.standing(run_unix_s())
         usual = self.usual.get(stands.phase or "")
         if stands.phase is not None and stands.phase not in self._slow and is_slow(stands, usual):
             self._slow.add(stands.phase)
@@ -361,7 +361,7 @@ class _Starting:
         )
 
     def _late(self, took_s: float) -> NotReady:
-        stands = self.tail.reader.standing(unix_s())
+        stands = self.tail.reader.standing(run_unix_s())
         url = (self.launch.health_url,) if self.launch.health_url else ()
         last = (f"its last line: {self.tail.last[-1]}",) if self.tail.last else ()
         return NotReady(

@@ -19,7 +19,7 @@ from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.facts.process import ENGINE_UNIT, Scope, Unit, pids_of
 from kboot.handoff import HandoffRecord
-from kboot.host.clock import monotonic_s, unix_s
+from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.report.engine import ready_at, with_start
@@ -122,7 +122,7 @@ class Tender:
         return answering(start.record, self._host, _ASK_S, (self._scope,)).answers is not False
 
     def _prove(self, start: _Start) -> None:
-        now_unix_s = unix_s()
+        now_unix_s = run_unix_s()
         reader = self._read(start.record)
         checks = start.watch.settle(reader.threads() if reader else {})
         self._own.leave_to(checks)

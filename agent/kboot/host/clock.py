@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+_even = {"began_unix_s": time.time(), "began_s": time.monotonic()}
+
 
 def unix_s() -> float:
     """Return seconds since 1970 (UTC). May jump while the clock is being set: for records, not for durations."""
@@ -15,6 +17,21 @@ def unix_s() -> float:
 def monotonic_s() -> float:
     """Return seconds on a clock that never goes back and stands still in suspend: for durations and deadlines."""
     return time.monotonic()
+
+
+def begin_run() -> float:
+    """Return seconds since 1970 (UTC), with which a run begins: its times go on from here evenly, see run_unix_s."""
+    _even.update(began_unix_s=time.time(), began_s=time.monotonic())
+    return _even["began_unix_s"]
+
+
+def run_unix_s(at_monotonic_s: float | None = None) -> float:
+    """Return seconds since 1970 (UTC) by the clock as it was set when the run began, whatever it is set to meanwhile.
+
+    For the times of a timeline: a difference of two is how long it took. at_monotonic_s: of another moment than now.
+    """
+    at_s = time.monotonic() if at_monotonic_s is None else at_monotonic_s
+    return _even["began_unix_s"] + at_s - _even["began_s"]
 
 
 def boot_monotonic_s() -> float:

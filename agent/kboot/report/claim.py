@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts, LocalFile
 
 
-def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 0) -> str:
+def verify_claim(after: CheckpointFacts, since_unix_s: float, now_unix_s: float, structures: int = 0) -> str:
     """Say what is known of the files on disk and since when.
 
-    after: the checkpoint as it is now. since_unix_s: when this run began: what was hashed later was hashed by it.
+    after: the checkpoint as it is now. since_unix_s: when this run began. What was hashed since was hashed by it, but
+    not what has a time after now_unix_s: the clock was ahead when an earlier run hashed that.
     structures: files whose structure alone was looked at in this run.
     """
     total = len(after.files)
@@ -29,7 +30,7 @@ def verify_claim(after: CheckpointFacts, since_unix_s: float, structures: int = 
     if len(proven) < total:
         return f"{len(proven)} of {all_files} proven against the pinned commit"
     moments = [f.verified_unix_s or 0.0 for f in proven]
-    earlier = [moment for moment in moments if moment < since_unix_s]
+    earlier = [moment for moment in moments if not since_unix_s <= moment <= now_unix_s]
     parts = []
     if len(earlier) < total:
         parts.append(f"{total - len(earlier)} of {all_files} hashed in this run")
