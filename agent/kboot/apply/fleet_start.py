@@ -69,8 +69,7 @@ def start_together(
     the others serve with it, and do not wait a second time.
     """
     group, state = gathering.group, gathering.state
-    size = listing.size_bytes
-    state.change(commit=listing.commit, statement=gathering.statement, have_bytes=size, total_bytes=size)
+    state.change(commit=listing.commit, statement=gathering.statement)
     if _has_started(report, paths):
         emit(Notice("fleet.already_started", "the nodes have started together since this machine was, nothing changed"))
         state.change(stage="started")

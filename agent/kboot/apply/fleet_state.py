@@ -47,7 +47,8 @@ class NodeState:
     """One node at one time.
 
     run: new for every process, so that one that was started again is not taken for the one before. round: of the
-    proposal that it accepted. phase: what kboot does there now. moved: counts up whenever work gets on.
+    proposal that it accepted. phase: what kboot does there now. have_bytes, total_bytes: of what this boot fetches;
+    what was on the disk before it is in neither. moved: counts up whenever work gets on.
     """
 
     name: str
@@ -71,6 +72,7 @@ class FleetState:
     name: str
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _now: NodeState = field(init=False)
+    _base: dict[str, int] = field(default_factory=dict)
     _done: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -103,6 +105,7 @@ class FleetState:
         """Begin as another run: what the earlier one accepted does not bind this one."""
         with self._lock:
             self._now = NodeState(self.name, secrets.token_hex(8), "preparing", commit=self._now.commit)
+            self._base.clear()
             self._done.clear()
 
     def page(self) -> bytes:
@@ -128,16 +131,22 @@ class FleetState:
                         self._now = replace(self._now, total_bytes=total)
                 case PhaseFinished():
                     self._now = replace(now, moved=now.moved + 1)
-                case (
-                    FileProgress(phase="fetch", path=path, done_bytes=done)
-                    | FileDone(phase="fetch", path=path, size_bytes=done)
-                ):
-                    self._done[path] = done
-                    self._now = replace(now, have_bytes=sum(self._done.values()), moved=now.moved + 1)
+                case FileProgress(phase="fetch", path=path, done_bytes=done):
+                    base = self._base[path] = min(self._base.get(path, done), done)  # the first number was here before
+                    self._fetched(path, done - base)
+                case FileDone(phase="fetch", path=path, size_bytes=size, reused_bytes=reused):
+                    self._fetched(path, max(0, size - reused))
                 case FileProgress():
                     self._now = replace(now, moved=now.moved + 1)
                 case _:
                     pass
+
+    def _fetched(self, path: str, size_bytes: int) -> None:
+        """Take note of what has come of one file in this boot: the number that `kboot status` shows on the node."""
+        self._done[path] = size_bytes
+        now, have = self._now, sum(self._done.values())
+        have = min(have, now.total_bytes) if now.total_bytes else have
+        self._now = replace(now, have_bytes=have, moved=now.moved + 1)
 
 
 def state_to_bytes(state: NodeState) -> bytes:
