@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 
 from kboot.apply.answering import engine_answers
+from kboot.apply.behind import Behind
 from kboot.apply.first_boot import image_of, pinned
 from kboot.apply.pace import Pace
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.files import remove
 from kboot.host.paths import Paths
-from kboot.host.priority import be_idle
 from kboot.host.types import Host
 from kboot.profile.types import Profile
 from kboot.report.types import BootReport
@@ -24,8 +24,6 @@ from kboot.verification import verify_checkpoint
 
 SERVING_MIB_S = 200
 """How much is read beside an engine that serves; beside one that starts there is no limit but the idle priority."""
-
-_ASK_S = 5.0
 
 
 def unproven(profile: Profile, paths: Paths) -> int:
@@ -44,21 +42,19 @@ class Proof:
 
     def __init__(self, host: Host, paths: Paths, emit: Emit, answers: Callable[[], bool] | None = None) -> None:
         self._host, self._paths, self._emit = host, paths, emit
-        self._answers = answers or partial(engine_answers, host, paths)
-        self._stop, self._offered = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._profile: Profile | None = None
-        self._thread = threading.Thread(target=self._run, name="proof", daemon=True)
+        self._behind = Behind("proof", self._work, answers or partial(engine_answers, host, paths))
 
     def begin(self) -> None:
         """Wait for an offer."""
-        self._thread.start()
+        self._behind.begin()
 
     def offer(self, profile: Profile) -> None:
         """Look whether something of this profile's checkpoint is to be hashed, now that its hand-off is there."""
         with self._lock:
             self._profile = pinned(profile, image_of(self._paths, self._emit))
-        self._offered.set()
+        self._behind.offer()
 
     def after(self, profile: Profile, prepare: Callable[[Profile], BootReport]) -> BootReport:
         """Prepare the node, then offer what is left to be hashed; return the report."""
@@ -69,26 +65,21 @@ class Proof:
 
     def end(self) -> None:
         """Stop; what was hashed until now is known, the next boot goes on from there."""
-        self._stop.set()
-        self._offered.set()
-        self._thread.join(_ASK_S)
+        self._behind.end()
 
-    def _run(self) -> None:
-        be_idle()
-        while self._offered.wait() and not self._stop.is_set():
-            self._offered.clear()
-            with self._lock:
-                profile = self._profile
-            if profile is None or profile.verify.image != "bake":
-                continue
-            try:
-                self._prove(profile)
-            except KbootError as exc:
-                self._emit(Notice("image.not_proven", f"{exc.code}: {exc.message}; the next boot tries again"))
+    def _work(self) -> None:
+        with self._lock:
+            profile = self._profile
+        if profile is None or profile.verify.image != "bake":
+            return
+        try:
+            self._prove(profile)
+        except KbootError as exc:
+            self._emit(Notice("image.not_proven", f"{exc.code}: {exc.message}; the next boot tries again"))
 
     def _prove(self, profile: Profile) -> None:
         files = unproven(profile, self._paths)
-        if not files or not self._is_time(profile):
+        if not files or (profile.verify.image_hash == "after" and not self._behind.is_time()):
             return
         self._emit(Notice("image.proving", f"{files} files of the image are hashed in the background"))
         rate_mib_s = SERVING_MIB_S if profile.verify.image_hash == "after" else 0
@@ -101,22 +92,15 @@ class Proof:
             repair=False,
             offline=True,
             emit=self._emit,
-            stop=self._stop,
+            stop=self._behind.stop,
             pace=Pace(rate_mib_s, background=True),
             min_age_s=math.inf,  # those that were hashed at any time are left
         )
         wrong = [o for o in found.outcomes if o.status == "failed"]
         if wrong:
             self._refuse(wrong[0].error)
-        elif not self._stop.is_set():
+        elif not self._behind.stop.is_set():
             self._emit(Notice("image.proven", found.claim))
-
-    def _is_time(self, profile: Profile) -> bool:
-        """Return True when it may begin; False when told to stop while the engine has not answered yet."""
-        while profile.verify.image_hash == "after" and not self._answers():
-            if self._stop.wait(_ASK_S) or self._offered.is_set():
-                return False
-        return True
 
     def _refuse(self, error: KbootError | None) -> None:
         """Let no engine be started from these files again; what one has loaded already only a person can judge."""

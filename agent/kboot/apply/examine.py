@@ -5,11 +5,10 @@ A child process does it: what doctor loads does not stay with the daemon, and a 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
+from kboot.apply.behind import LOOK_S, Behind
 from kboot.events import Emit, Notice
-from kboot.host.clock import monotonic_s
 from kboot.host.priority import be_idle
 from kboot.host.processes import run
 
@@ -19,8 +18,6 @@ WAIT_S = 3600.0
 TIMEOUT_S = 300.0
 """Many times what the quick questions take: the child works only while nobody else wants the CPU."""
 
-_LOOK_S = 5.0
-_END_S = 5.0
 _GOOD = frozenset({0, 3, 4})  # doctor's own: nothing, warnings, a failure
 
 
@@ -35,44 +32,27 @@ class Examiner:
         argv: Sequence[str],
         emit: Emit,
         answers: Callable[[], bool],
-        look_s: float = _LOOK_S,
+        look_s: float = LOOK_S,
         step_back: Callable[[], None] = be_idle,
     ) -> None:
-        self._argv, self._emit, self._answers = tuple(argv), emit, answers
-        self._look_s, self._step_back = look_s, step_back
-        self._stop, self._offered = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="examine", daemon=True)
+        self._argv, self._emit = tuple(argv), emit
+        self._behind = Behind("examine", self._examine, answers, look_s, step_back)
 
     def begin(self) -> None:
         """Wait for an offer."""
-        self._thread.start()
+        self._behind.begin()
 
     def offer(self) -> None:
         """Let doctor look at the node, which a boot has just prepared."""
-        self._offered.set()
+        self._behind.offer()
 
     def end(self) -> None:
         """Stop waiting; a child that works is left to its end, which is near."""
-        self._stop.set()
-        self._offered.set()
-        self._thread.join(_END_S)
-
-    def _run(self) -> None:
-        self._step_back()
-        while self._offered.wait() and not self._stop.is_set():
-            self._offered.clear()
-            if self._is_time():
-                self._examine()
-
-    def _is_time(self) -> bool:
-        """Return True when doctor may begin, and False when told to stop, or when another boot has come between."""
-        until_s = monotonic_s() + WAIT_S
-        while not self._answers() and monotonic_s() < until_s:
-            if self._stop.wait(self._look_s) or self._offered.is_set():
-                return False
-        return not self._stop.is_set()
+        self._behind.end()
 
     def _examine(self) -> None:
+        if not self._behind.is_time(WAIT_S):
+            return
         try:
             ended = run(self._argv, TIMEOUT_S)
         except OSError as exc:
