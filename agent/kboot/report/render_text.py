@@ -65,14 +65,14 @@ def join(lines: Iterable[str]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def error_text(error: KbootError, width: int = WIDTH, paint: Paint = no_paint) -> str:
+def error_text(error: KbootError, paint: Paint = no_paint) -> str:
     """Return an error as it is printed: code, what was seen and wanted, where, and what to do next."""
     lines = [f"{paint('error:', 'bad')} {paint(error.code, 'strong')}"]
-    lines += wrap(error.message, "  ", width, whole=True)
+    lines += wrap(error.message, "  ", whole=True)
     for place in error.where:
-        lines += wrap(place, "  ", width, whole=True)  # a path is to be copied
+        lines += wrap(place, "  ", whole=True)  # a path is to be copied
     if error.hint:
-        lines += wrap(error.hint, "hint: ", width, whole=True)
+        lines += wrap(error.hint, "hint: ", whole=True)
     return join(lines)
 
 

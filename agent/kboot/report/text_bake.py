@@ -10,7 +10,7 @@ from kboot.plan.seal import TakeAway, describe_seal
 from kboot.quantities import show_bytes, show_rate, show_seconds
 from kboot.report.document import plain
 from kboot.report.render_json import outcome_json
-from kboot.report.render_text import WIDTH, Paint, error_text, join, no_paint, table, wrap
+from kboot.report.render_text import Paint, error_text, join, no_paint, table, wrap
 from kboot.report.sealed import SealReport
 from kboot.report.types import Outcome
 from kboot.store.baked import Baked
@@ -26,29 +26,26 @@ def bake_text(
     seconds: float,
     *,
     verbose: bool = False,
-    width: int = WIDTH,
     paint: Paint = no_paint,
 ) -> str:
     """Return what was done for an image, and what is in it. doctor: its summary; empty where it was not asked."""
     failed = [o for o in outcomes if o.error is not None]
     lines = [_headline(baked, failed, seconds, paint)]
-    lines += table(_rows(baked, outcomes), width=width) if baked else []
+    lines += table(_rows(baked, outcomes)) if baked else []
     for title, texts in (("fit", fits), ("doctor", (doctor,) if doctor else ())):
-        lines += (
-            ["", paint(title, "faint"), *(line for text in texts for line in wrap(text, "  ", width))] if texts else []
-        )
+        lines += ["", paint(title, "faint"), *(line for text in texts for line in wrap(text, "  "))] if texts else []
     shown = [o for o in outcomes if o.error is None and (verbose or o.phase not in _QUIET)]
     if shown:
-        lines += ["", paint("done", "faint"), *table([(o.title, o.after) for o in shown], width=width)]
+        lines += ["", paint("done", "faint"), *table([(o.title, o.after) for o in shown])]
     if baked is not None:
-        lines += _pairs("not in the image", baked.left_out, width, paint)
-        lines += _pairs("left to the first boot", baked.deferred, width, paint)
+        lines += _pairs("not in the image", baked.left_out, paint)
+        lines += _pairs("left to the first boot", baked.deferred, paint)
     for outcome in failed:
-        lines += ["", *([error_text(outcome.error, width, paint)] if outcome.error else [])]
+        lines += ["", *([error_text(outcome.error, paint)] if outcome.error else [])]
     return join(lines)
 
 
-def seal_text(report: SealReport, *, width: int = WIDTH, paint: Paint = no_paint) -> str:
+def seal_text(report: SealReport, *, paint: Paint = no_paint) -> str:
     """Return what was taken out of a tree, or would be, each thing with why; and what was not looked at."""
     actions, searched = report.actions, report.searched
     if report.dry_run:
@@ -56,13 +53,13 @@ def seal_text(report: SealReport, *, width: int = WIDTH, paint: Paint = no_paint
     else:
         head = paint("sealed", "good") if report.sealed else paint("not sealed", "bad")
         head += f": {count(len(actions), 'thing')} taken out" if actions else ": nothing of the builder was in it"
-    lines = [head, *table([(describe_seal(action), action.reason) for action in actions], width=width)]
+    lines = [head, *table([(describe_seal(action), action.reason) for action in actions])]
     for title, of in (("must be taken away by hand", True), ("stays", False)):
         rows = [(f"/{r.path}", r.why) for r in report.remains if r.blocks is of]
-        lines += ["", paint(title, "bad" if of else "faint"), *table(rows, width=width)] if rows else []
+        lines += ["", paint(title, "bad" if of else "faint"), *table(rows)] if rows else []
     looked = f"searched for secrets: {count(searched.files, 'file')}, {show_bytes(searched.size_bytes)}; not searched:"
     rows = [(str(number), why) for why, number in searched.passed.items()]
-    lines += ["", paint(looked, "faint"), *(table(rows, width=width) or ["  nothing"])]
+    lines += ["", paint(looked, "faint"), *(table(rows) or ["  nothing"])]
     return join(lines)
 
 
@@ -131,5 +128,5 @@ def _span_s(outcomes: Sequence[Outcome]) -> float:
     return max(o.start_unix_s + o.seconds for o in outcomes) - min(o.start_unix_s for o in outcomes)
 
 
-def _pairs(title: str, pairs: Sequence[tuple[str, str]], width: int, paint: Paint) -> list[str]:
-    return ["", paint(title, "faint"), *table(pairs, width=width)] if pairs else []
+def _pairs(title: str, pairs: Sequence[tuple[str, str]], paint: Paint) -> list[str]:
+    return ["", paint(title, "faint"), *table(pairs)] if pairs else []

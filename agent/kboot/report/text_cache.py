@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kboot.checks.words import count
 from kboot.quantities import show_seconds, show_time
 from kboot.report.document import Document, document, plain
-from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, shorten, wrap
+from kboot.report.render_text import Paint, Style, join, no_paint, shorten, wrap
 
 if TYPE_CHECKING:
     from kboot.report.cache_causes import Cause
@@ -29,22 +29,21 @@ _SHOWN_FOLDERS = 4
 _VALUE = 60
 
 
-def explanation_text(found: Explanation, *, width: int = WIDTH, paint: Paint = no_paint) -> str:
+def explanation_text(found: Explanation, *, paint: Paint = no_paint) -> str:
     """Return for a person what changed between two boots, and what that did to each cache."""
     boot, against = found.boot, found.against
     lines = wrap(
         f"boot of {boot.profile} at {show_time(boot.started_unix_s)}, against {show_time(against.started_unix_s)}",
-        width=width,
     )
     same = boot.key == against.key
-    lines += wrap(f"{boot.key}{' (the same)' if same else ''}", "  key  ", width)
-    lines += [] if same else wrap(against.key, "  was  ", width)
-    lines += ["", *_causes(found.causes, width, paint)]
+    lines += wrap(f"{boot.key}{' (the same)' if same else ''}", "  key  ")
+    lines += [] if same else wrap(against.key, "  was  ")
+    lines += ["", *_causes(found.causes, paint)]
     for cache in found.caches:
-        lines += ["", *_cache(cache, same, width, paint)]
+        lines += ["", *_cache(cache, same, paint)]
     if found.harmless:
         lines += ["", paint("changed, without effect", "faint")]
-        lines += [line for text in found.harmless for line in wrap(text, "  - ", width)]
+        lines += [line for text in found.harmless for line in wrap(text, "  - ")]
     return join(lines)
 
 
@@ -75,14 +74,14 @@ def _which(found: Explanation, side: str) -> Document:
     }
 
 
-def _causes(causes: Sequence[Cause], width: int, paint: Paint) -> list[str]:
+def _causes(causes: Sequence[Cause], paint: Paint) -> list[str]:
     if not causes:
         return ["no factor of the caches changed"]
     lines = [paint(f"{count(len(causes), 'factor')} changed", "strong")]
     for cause in causes:
-        lines += wrap(f"{cause.factor}: {_change(cause)}", "  ", width)
-        lines += wrap(f"{cause.says}", "    ", width)
-        lines += wrap(f"{', '.join(cause.caches)}; {_AVOIDABLE[cause.avoidable]}", "    invalidates: ", width)
+        lines += wrap(f"{cause.factor}: {_change(cause)}", "  ")
+        lines += wrap(f"{cause.says}", "    ")
+        lines += wrap(f"{', '.join(cause.caches)}; {_AVOIDABLE[cause.avoidable]}", "    invalidates: ")
     return lines
 
 
@@ -94,15 +93,15 @@ def _value(text: str) -> str:
     return shorten(text, _VALUE) if text else "absent"
 
 
-def _cache(cache: CacheVerdict, same_key: bool, width: int, paint: Paint) -> list[str]:
+def _cache(cache: CacheVerdict, same_key: bool, paint: Paint) -> list[str]:
     words, style = _VERDICTS[cache.verdict]
     lines = [f"{paint(cache.cache, 'strong')}: {paint(words, style)}"]
-    lines += wrap(_time(cache), "  ", width) if _time(cache) else []
+    lines += wrap(_time(cache), "  ") if _time(cache) else []
     if same_key:
-        lines += _folders("new folder", cache.new, width) + _folders("not found again", cache.gone, width)
+        lines += _folders("new folder", cache.new) + _folders("not found again", cache.gone)
     if cache.verdict in ("miss", "partly") or cache.new or cache.gone:
         named = ", ".join(dict.fromkeys(c.factor for c in cache.why))
-        lines += wrap(named or "no factor on record explains it", "  because of: ", width)
+        lines += wrap(named or "no factor on record explains it", "  because of: ")
     return lines
 
 
@@ -114,7 +113,7 @@ def _time(cache: CacheVerdict) -> str:
     return f"took {show_seconds(cache.seconds)}{then}{cost}"
 
 
-def _folders(title: str, folders: Sequence[str], width: int) -> list[str]:
+def _folders(title: str, folders: Sequence[str]) -> list[str]:
     more = len(folders) - _SHOWN_FOLDERS
-    lines = [line for name in folders[:_SHOWN_FOLDERS] for line in wrap(name, f"  {title}: ", width)]
+    lines = [line for name in folders[:_SHOWN_FOLDERS] for line in wrap(name, f"  {title}: ")]
     return [*lines, *([f"  and {more} more"] if more > 0 else [])]

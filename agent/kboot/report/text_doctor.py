@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, wrap
+from kboot.report.render_text import Paint, Style, join, no_paint, wrap
 
 if TYPE_CHECKING:
     from kboot.checks.types import Check, Finding, Status
@@ -21,7 +21,6 @@ def doctor_text(
     summary: str,
     *,
     verbose: bool = False,
-    width: int = WIDTH,
     paint: Paint = no_paint,
     before: Mapping[str, str] = _NOTHING,
 ) -> str:
@@ -34,16 +33,16 @@ def doctor_text(
     for status in _ORDER:
         for check, finding in findings:
             if finding.status == status and (status != "skip" or verbose):
-                lines += _finding(check, finding, verbose, width, paint, before.get(check.id, ""))
+                lines += _finding(check, finding, verbose, paint, before.get(check.id, ""))
     if skipped and not verbose:
-        lines += wrap(f"{', '.join(skipped)} (`-v` says why)", "skip     ", width)
-    return join([*lines, "", *wrap(summary, width=width)])
+        lines += wrap(f"{', '.join(skipped)} (`-v` says why)", "skip     ")
+    return join([*lines, "", *wrap(summary)])
 
 
-def _finding(check: Check, finding: Finding, verbose: bool, width: int, paint: Paint, before: str) -> list[str]:
+def _finding(check: Check, finding: Finding, verbose: bool, paint: Paint, before: str) -> list[str]:
     """Return one finding: status and id, what was seen, and for a bad one all that helps."""
     head = f"{finding.status:<8} {check.id:<{_ID}} "
-    first, *rest = wrap(finding.seen, head, width)
+    first, *rest = wrap(finding.seen, head)
     lines = [paint(finding.status, _STYLE_OF[finding.status]) + first[len(finding.status) :], *rest]
     bad = finding.status in ("fail", "warn", "unknown")
     details = [("before", before), ("wanted", finding.wanted), ("why", finding.why), ("fix", finding.hint)]
@@ -52,15 +51,15 @@ def _finding(check: Check, finding: Finding, verbose: bool, width: int, paint: P
         details.append(("source", finding.source or check.source))
     for name, text in details:
         if text:
-            lines += wrap(text, f"{'':<9}{name:<7} ", width)
+            lines += wrap(text, f"{'':<9}{name:<7} ")
     return lines
 
 
-def checks_text(checks: Sequence[Check], *, verbose: bool = False, width: int = WIDTH) -> str:
+def checks_text(checks: Sequence[Check], *, verbose: bool = False) -> str:
     """Return what checks ask, a line each in the order they are shown; verbose: and where they read it."""
     lines: list[str] = []
     for check in checks:
-        lines += wrap(check.asks, f"{check.id:<{_ID}} ", width)
+        lines += wrap(check.asks, f"{check.id:<{_ID}} ")
         if verbose:
-            lines += wrap(check.source, f"{'':<{_ID}} source  ", width)
+            lines += wrap(check.source, f"{'':<{_ID}} source  ")
     return join(lines)

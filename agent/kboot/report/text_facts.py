@@ -11,12 +11,12 @@ from kboot.facts.basic_types import Mount
 from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.types import Disk, Gpu, NodeFacts
 from kboot.quantities import show_bytes, show_memory
-from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
+from kboot.report.render_text import Paint, join, no_paint, table, wrap
 
 _MOST_GAPS = 8
 
 
-def facts_text(facts: NodeFacts, *, verbose: bool = False, width: int = WIDTH, paint: Paint = no_paint) -> str:
+def facts_text(facts: NodeFacts, *, verbose: bool = False, paint: Paint = no_paint) -> str:
     """Return what was found; verbose: every GPU, NUMA node and gap by itself."""
     rows = [
         ("system", f"{facts.os.pretty_name}, kernel {facts.os.kernel_release}, {facts.os.machine}"),
@@ -32,8 +32,8 @@ def facts_text(facts: NodeFacts, *, verbose: bool = False, width: int = WIDTH, p
         ("caches", _caches(facts)),
         *_fleet(facts.fleet, verbose),
     ]
-    lines = [paint(facts.os.hostname, "strong"), *table(rows, width=width)]
-    return join([*lines, *_gaps(facts, verbose, width, paint)])
+    lines = [paint(facts.os.hostname, "strong"), *table(rows)]
+    return join([*lines, *_gaps(facts, verbose, paint)])
 
 
 def _container(facts: NodeFacts) -> str:
@@ -159,13 +159,13 @@ def _fleet(fleet: FleetFacts, verbose: bool) -> Iterable[tuple[str, str]]:
         yield from ((f"  {rank}", f"{n.name}, {n.host} port {n.port}") for rank, n in enumerate(fleet.nodes))
 
 
-def _gaps(facts: NodeFacts, verbose: bool, width: int, paint: Paint) -> list[str]:
+def _gaps(facts: NodeFacts, verbose: bool, paint: Paint) -> list[str]:
     if not facts.gaps:
         return []
     shown = facts.gaps if verbose else facts.gaps[:_MOST_GAPS]
     lines = ["", paint("not readable", "warn")]
     for gap in shown:
-        lines += wrap(f"{gap.fact}: {gap.reason} ({gap.source})", "  - ", width)
+        lines += wrap(f"{gap.fact}: {gap.reason} ({gap.source})", "  - ")
     if len(shown) < len(facts.gaps):
         lines.append(f"  and {len(facts.gaps) - len(shown)} more; `-v` shows them")
     return lines

@@ -7,21 +7,21 @@ from typing import Any
 
 from kboot.checks.words import count
 from kboot.quantities import show_bytes
-from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
+from kboot.report.render_text import Paint, join, no_paint, table, wrap
 
 
-def fleet_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no_paint) -> str:
+def fleet_text(doc: Mapping[str, Any], *, paint: Paint = no_paint) -> str:
     """Return the document of `kboot fleet status` for a person."""
     nodes = doc["nodes"]
     me = "this is none of them" if doc["me"] is None else f"this is rank {doc['me']}"
-    lines = wrap(f"{doc['profile']}: {count(len(nodes), 'node')} of {doc['found_by']}; {me}", "", width)
+    lines = wrap(f"{doc['profile']}: {count(len(nodes), 'node')} of {doc['found_by']}; {me}", "")
     rows = [("rank", "node", "stage", "commit", "fetched", "")]
     rows += [_row(node) for node in nodes]
-    head, *others = table(rows, width=width)
+    head, *others = table(rows)
     lines += [paint(head, "faint"), *others]
     for difference in doc["differences"]:
         word = paint("differs", "bad" if difference["stops"] else "warn")
-        lines += wrap(str(difference["text"]), f"  {word} ", width)
+        lines += wrap(str(difference["text"]), f"  {word} ")
     return join(lines)
 
 

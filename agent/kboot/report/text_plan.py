@@ -12,7 +12,7 @@ from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
 from kboot.plan.types import Action, FetchFile, FetchShare, Phase, Plan, VerifyFile, WarmFile, WriteSetting, describe
 from kboot.quantities import show_bytes
-from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
+from kboot.report.render_text import Paint, join, no_paint, table, wrap
 
 if TYPE_CHECKING:
     from kboot.engines.types import CpuPlacement, Launch, WorkerShare
@@ -56,17 +56,17 @@ def left_bytes(action: Action) -> int:
             return 0
 
 
-def plan_text(plan: Plan, *, verbose: bool = False, width: int = WIDTH, paint: Paint = no_paint) -> str:
+def plan_text(plan: Plan, *, verbose: bool = False, paint: Paint = no_paint) -> str:
     """Return the plan for a person; verbose: every file, every variable."""
-    lines = [*(paint(line, "strong") for line in wrap(_headline(plan), width=width)), ""]
-    lines += table(_summary(plan), width=width)
+    lines = [*(paint(line, "strong") for line in wrap(_headline(plan))), ""]
+    lines += table(_summary(plan))
     for before, phase in zip((None, *plan.phases), plan.phases, strict=False):
         close = before is not None and not before.actions and not phase.actions
-        lines += [*([] if close else [""]), *_phase_lines(phase, verbose, width, paint)]
+        lines += [*([] if close else [""]), *_phase_lines(phase, verbose, paint)]
     if verbose or _starts(plan):
-        lines += ["", *_launch_lines(plan.launch, verbose, width, paint)]
-    lines += _notes("warnings", plan.warnings, width, paint)
-    lines += _notes("not readable here", [f"{g.fact}: {g.reason} ({g.source})" for g in plan.gaps], width, paint)
+        lines += ["", *_launch_lines(plan.launch, verbose, paint)]
+    lines += _notes("warnings", plan.warnings, paint)
+    lines += _notes("not readable here", [f"{g.fact}: {g.reason} ({g.source})" for g in plan.gaps], paint)
     return join(lines)
 
 
@@ -115,19 +115,19 @@ def _skipped(plan: Plan) -> str:
     return f"; {len(plan.listing.skipped)} of the repository not wanted" if plan.listing.skipped else ""
 
 
-def _phase_lines(phase: Phase, verbose: bool, width: int, paint: Paint) -> list[str]:
+def _phase_lines(phase: Phase, verbose: bool, paint: Paint) -> list[str]:
     if not phase.actions:
-        return wrap(phase.note or "nothing to do", f"{phase.name:<9}", width)
+        return wrap(phase.note or "nothing to do", f"{phase.name:<9}")
     groups = group_actions(phase.actions)
     lines = [f"{paint(f'{phase.name:<9}', 'strong')}{_phase_size(phase, groups)}"]
     for group in groups:
-        lines += wrap(_group_title(group), "  ", width)
+        lines += wrap(_group_title(group), "  ")
         if len(group.actions) > 1:
             names = sorted(_file_path(a) for a in group.actions)
-            lines += wrap(f"{names[0]} … {names[-1]}", "    ", width)
-        lines += wrap(group.reason, "    why: ", width)
+            lines += wrap(f"{names[0]} … {names[-1]}", "    ")
+        lines += wrap(group.reason, "    why: ")
         if verbose and len(group.actions) > 1:
-            lines += table([(_file_path(a), _left(a)) for a in group.actions], 6, width=width)
+            lines += table([(_file_path(a), _left(a)) for a in group.actions], 6)
     return lines
 
 
@@ -181,23 +181,23 @@ def _starts(plan: Plan) -> bool:
     return any(p.name == "serve" and p.actions for p in plan.phases)
 
 
-def _launch_lines(launch: Launch, verbose: bool, width: int, paint: Paint) -> list[str]:
-    lines = [paint("engine", "strong"), *wrap(shlex.join(launch.argv), "  ", width, whole=True)]
+def _launch_lines(launch: Launch, verbose: bool, paint: Paint) -> list[str]:
+    lines = [paint("engine", "strong"), *wrap(shlex.join(launch.argv), "  ", whole=True)]
     if not verbose:
         said = f"{count(len(launch.env), 'variable')} set, {len(launch.unset)} removed"
-        return [*lines, *wrap(f"{said}; `-v` shows each with its reason", "  ", width)]
+        return [*lines, *wrap(f"{said}; `-v` shows each with its reason", "  ")]
     for setting in (*launch.env, *launch.flags):
         is_switch = setting.name.startswith("-") and not setting.value
         shown = setting.name if is_switch else f"{setting.name}={setting.value}"
-        lines += [f"  {shown}", *wrap(setting.reason, "    why: ", width)]
+        lines += [f"  {shown}", *wrap(setting.reason, "    why: ")]
     lines += [f"  {name} is removed" for name in launch.unset]
     return lines
 
 
-def _notes(title: str, notes: Sequence[str], width: int, paint: Paint) -> list[str]:
+def _notes(title: str, notes: Sequence[str], paint: Paint) -> list[str]:
     if not notes:
         return []
-    return ["", paint(title, "warn"), *(line for n in notes for line in wrap(n, "  - ", width))]
+    return ["", paint(title, "warn"), *(line for n in notes for line in wrap(n, "  - "))]
 
 
 def _share_kind(share: WorkerShare) -> tuple[int, int, bool]:

@@ -26,22 +26,20 @@ _WORTH_NAMING = 0.05
 _STYLE_OF: dict[str, Style] = {"done": "good", "degraded": "warn", "failed": "bad", "interrupted": "bad"}
 
 
-def timeline_text(
-    timeline: Timeline, *, width: int = WIDTH, paint: Paint = no_paint, price: HourPrice | None = None
-) -> str:
+def timeline_text(timeline: Timeline, *, paint: Paint = no_paint, price: HourPrice | None = None) -> str:
     """Return the timeline for a terminal; price: what this node costs, to price the wait."""
-    bar = max(_LEAST_BAR, width - _NAME - _SECONDS - _BYTES - _RATE - 8)
-    lines = [*headline(timeline, width, paint), ""]
+    bar = max(_LEAST_BAR, WIDTH - _NAME - _SECONDS - _BYTES - _RATE - 8)
+    lines = [*headline(timeline, paint=paint), ""]
     for lane, title in _LANES:
         spans = [s for s in timeline.spans if s.lane == lane]
         if spans:
             lines += [paint(title, "faint"), *(_row(timeline, s, bar, paint) for s in spans)]
     lines += [_axis(timeline.total_s, bar), ""] if timeline.spans else []
-    lines += summary(timeline, width, price)
+    lines += summary(timeline, price=price)
     if timeline.report.workers:
-        lines += ["", *workers_text(workers_json(timeline.report.workers), width=width, paint=paint)]
+        lines += ["", *workers_text(workers_json(timeline.report.workers), paint=paint)]
     if timeline.report.error is not None:
-        lines += ["", error_text(timeline.report.error, width, paint)]
+        lines += ["", error_text(timeline.report.error, paint)]
     return join(lines)
 
 
@@ -152,10 +150,10 @@ def _change_words(change: PhaseChange, boots: int) -> str:
     return f"{show_seconds(change.slower_s)} in {change.name}: {show_seconds(change.seconds)}, {before}"
 
 
-def history_text(reports: tuple[BootReport, ...], width: int = WIDTH) -> str:
+def history_text(reports: tuple[BootReport, ...]) -> str:
     """Return one line a boot, newest first, with the number that --boot takes."""
     digits = len(str(len(reports)))
-    return join(shorten(f"{n:>{digits}}  {_history_line(r)}", width) for n, r in enumerate(reports, 1))
+    return join(shorten(f"{n:>{digits}}  {_history_line(r)}", WIDTH) for n, r in enumerate(reports, 1))
 
 
 def _history_line(report: BootReport) -> str:

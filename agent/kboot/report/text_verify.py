@@ -9,7 +9,7 @@ from kboot.checks.words import count
 from kboot.quantities import show_bytes, show_rate, show_roughly, show_seconds
 from kboot.report.document import document
 from kboot.report.render_json import listing_json, outcome_json
-from kboot.report.render_text import WIDTH, Paint, join, no_paint, table, wrap
+from kboot.report.render_text import Paint, join, no_paint, table, wrap
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing, VerifyMode
@@ -23,14 +23,13 @@ def verify_text(
     oldest_hash_age_s: float | None = None,
     *,
     verbose: bool = False,
-    width: int = WIDTH,
     paint: Paint = no_paint,
 ) -> str:
     """Return the claim and every file that is wrong; verbose: every file."""
     failed = [o for o in outcomes if o.status == "failed"]
     head = f"{listing.repo} at {listing.commit[:12]}"
     verdict = paint(f"{count(len(failed), 'file')} wrong", "bad") if failed else paint("verified", "good")
-    lines = [f"{head}: {verdict}", *wrap(claim, "  ", width)]
+    lines = [f"{head}: {verdict}", *wrap(claim, "  ")]
     if oldest_hash_age_s is not None:
         lines += [f"  the oldest proof by a hash is {show_roughly(oldest_hash_age_s)} old"]
     read = sum(o.size_bytes for o in outcomes)
@@ -38,10 +37,10 @@ def verify_text(
         seconds = max(o.start_unix_s + o.seconds for o in outcomes) - min(o.start_unix_s for o in outcomes)
         lines += [f"  {show_bytes(read)} in {show_seconds(seconds)}, {show_rate(read, seconds)}".removesuffix(", ")]
     for outcome in failed:
-        lines += _failure(outcome, width, paint)
+        lines += _failure(outcome, paint)
     for outcome in (o for o in outcomes if o.status == "done" and o.before):
         lines += [f"  {paint('mended', 'good')} {outcome.title}"]
-        lines += wrap(f"it was: {outcome.before}; {outcome.after} from {outcome.source}", "    ", width)
+        lines += wrap(f"it was: {outcome.before}; {outcome.after} from {outcome.source}", "    ")
     if verbose:
         done = [o for o in outcomes if o.status != "failed"]
         lines += table([(o.title, o.status, show_bytes(o.size_bytes) if o.size_bytes else "") for o in done])
@@ -69,10 +68,10 @@ def verify_document(
     )
 
 
-def _failure(outcome: Outcome, width: int, paint: Paint) -> list[str]:
+def _failure(outcome: Outcome, paint: Paint) -> list[str]:
     lines = [f"  {paint('wrong', 'bad')} {outcome.title}"]
     if outcome.error is None:
         return lines
-    lines += wrap(f"{outcome.error.code}: {outcome.error.message}", "    ", width)
-    lines += wrap(outcome.error.hint, "    hint: ", width) if outcome.error.hint else []
+    lines += wrap(f"{outcome.error.code}: {outcome.error.message}", "    ")
+    lines += wrap(outcome.error.hint, "    hint: ") if outcome.error.hint else []
     return lines
