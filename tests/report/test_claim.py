@@ -20,7 +20,8 @@ def test_what_was_hashed_in_this_run_and_before_is_told_apart() -> None:
     files = [LocalFile(f, "verified", SIZE, verified_unix_s=moment) for f, moment in zip(FILES, (10, 20, 90, 95))]
     claim = verify_claim(after(*files), 50.0, 100.0)
 
-    assert "2 of 4 files hashed in this run; 2 of 4 files unchanged since they were hashed" in claim
+    assert "2 of 4 files hashed in this run; 2 of 4 files unchanged since they were hashed, the oldest " in claim
+    assert "the oldest 1970-01-01 00:00:10Z" in claim
 
 
 def test_what_was_hashed_while_the_clock_was_ahead_was_not_hashed_in_this_run() -> None:

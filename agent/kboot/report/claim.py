@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kboot.checks.words import count, in_part
+from kboot.quantities import show_time
 
 if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts, LocalFile
@@ -35,7 +35,7 @@ def verify_claim(after: CheckpointFacts, since_unix_s: float, now_unix_s: float,
     if len(earlier) < total:
         parts.append(f"{total - len(earlier)} of {all_files} hashed in this run")
     if earlier:
-        since = datetime.fromtimestamp(min(earlier), UTC).strftime("%Y-%m-%d %H:%M UTC")
+        since = show_time(min(earlier))
         parts.append(f"{len(earlier)} of {all_files} unchanged since they were hashed, the oldest {since}")
     if enforced := sum(f.enforced for f in proven):
         parts.append(f"{enforced} of {all_files} proven by the kernel at every read (fs-verity)")
