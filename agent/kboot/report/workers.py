@@ -121,11 +121,14 @@ def _findings(planned: Planned, seen: Seen) -> Iterable[str]:
 
 
 def workers_text(workers: Sequence[Mapping[str, Any]], *, width: int = WIDTH, paint: Paint = no_paint) -> list[str]:
-    """Return the workers of a document (`render_json.workers_json`) as lines: a row each, then what is off plan."""
+    """Return the workers of a document (`render_json.workers_json`) as lines: a row each, then what is off plan.
+
+    That one was not found stands in its row.
+    """
     if not workers:
         return []
     lines = table([_row(w) for w in workers], width=width)
-    for finding in (finding for w in workers for finding in w["findings"]):
+    for finding in (finding for w in workers if w["pid"] is not None for finding in w["findings"]):
         lines += wrap(str(finding), f"  {paint('off plan', 'warn')} ", width)
     return lines
 
@@ -133,7 +136,8 @@ def workers_text(workers: Sequence[Mapping[str, Any]], *, width: int = WIDTH, pa
 def _row(w: Mapping[str, Any]) -> tuple[str, str, str]:
     name = f"worker {w['worker']}" if w["gpu"] is None else f"worker {w['worker']}, GPU {w['gpu']}"
     if w["pid"] is None:
-        return name, "not found", f"planned CPUs {format_cpu_list(w['planned_cpus'])}"
+        why = "no process of it could be told from the others"
+        return name, "not found", f"{why}; planned CPUs {format_cpu_list(w['planned_cpus'])}"
     found = format_cpu_list(w["found_cpus"])
     planned = "as planned" if not w["stray_tasks"] else f"planned {format_cpu_list(w['planned_cpus'])}"
     reported = w["reported_threads"]
