@@ -9,6 +9,7 @@ from kboot.quantities import (
     show_file_in_memory,
     show_gb,
     show_memory,
+    show_outlook,
     show_rate,
     show_roughly,
     show_seconds,
@@ -102,3 +103,11 @@ def test_sums_stay_in_one_unit() -> None:
     assert ("1,561 GB", "4.3 GB", "4 GB", "0.6 GB", "28.5 MB", "0 GB") == tuple(
         map(show_gb, (1_560_993_000_000, 4_310_000_000, 4_000_000_000, 645_000_000, 28_510_000, 0))
     )
+
+
+def test_an_outlook_of_less_than_a_second_is_not_counted_out() -> None:
+    """Nobody reads "0.00 s" as a time to wait."""
+    basis = "median of 2 boots"
+
+    assert "serving in under 1 s (median of 2 boots)" == show_outlook(0.004, basis)
+    assert "serving in about 1.2 s (median of 2 boots)" == show_outlook(1.2, basis)

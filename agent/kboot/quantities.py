@@ -69,6 +69,11 @@ def show_roughly(seconds: float) -> str:
     return f"{seconds / 86400:.0f} d"
 
 
+def show_outlook(eta_s: float, basis: str) -> str:
+    """Return when the node will serve, and what that rests on."""
+    return f"serving in {f'about {show_seconds(eta_s)}' if eta_s >= 1 else 'under 1 s'} ({basis})"
+
+
 def show_time(unix_s: float) -> str:
     """Return the time in UTC: "2026-11-30 06:12:09Z"."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -87,6 +87,20 @@ def test_the_time_a_phase_has_taken_is_taken_off_its_median() -> None:
     assert "median of 1 boot" == tracker.view().eta_basis
 
 
+def test_an_outlook_that_depends_on_others_says_so() -> None:
+    """A wait for other nodes, or for `kboot live`, has no length: what comes after it has, and it is said from when."""
+    history = History({"meet": 40.0, "serve": 30.0}, 2)
+    meets, clock = tracked((0, PhaseStarted("meet", 4, 0)), history=history)
+    clock.now_s = 300.0
+
+    assert (30.0, "once the other nodes are ready, median of 2 boots") == (meets.view().eta_s, meets.view().eta_basis)
+    holds, _ = tracked((0, PhaseStarted("standby", 0, 0)), history=History({"serve": 30.0}, 2))
+    assert (30.0, "once `kboot live` is said, median of 2 boots") == (holds.view().eta_s, holds.view().eta_basis)
+    assert (None, "") == ((alone := tracked((0, PhaseStarted("meet", 4, 0)))[0].view()).eta_s, alone.eta_basis)
+    met, _ = tracked((0, PhaseStarted("meet", 4, 0)), (9, PhaseFinished("meet", "done", 9.0, 0)), history=history)
+    assert (30.0, "median of 2 boots") == (met.view().eta_s, met.view().eta_basis)
+
+
 def test_a_final_failure_stays_and_a_retry_goes_when_the_file_is_done() -> None:
     """Per-file failures stay visible with their reason; a try that failed is forgotten once the file is there."""
     tracker, _ = tracked(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kboot.quantities import show_bytes, show_seconds
+from kboot.quantities import show_bytes, show_outlook, show_seconds
 from kboot.report.progress import FileView, PhaseView, ProgressView
 from kboot.report.render_text import shorten
 
@@ -130,4 +130,4 @@ def _outlook(view: ProgressView) -> Iterable[Text]:
     from rich.text import Text
 
     if view.eta_s is not None and view.running:
-        yield Text(f"serving in about {show_seconds(view.eta_s)} ({view.eta_basis})", style="dim")
+        yield Text(show_outlook(view.eta_s, view.eta_basis), style="dim")

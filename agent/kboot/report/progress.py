@@ -24,6 +24,8 @@ from kboot.quantities import show_bytes
 
 RATE_WINDOW_S = 10.0
 """Seconds over which the rate is taken: longer than a stall of one stream, short enough to follow a change."""
+_WAITS = {"meet": "once the other nodes are ready", "standby": "once `kboot live` is said"}
+"""Phases whose end others decide, and what that end is: how long they were in earlier boots says nothing."""
 _SAMPLE_S = 0.2
 _KEPT_TROUBLES = 200
 
@@ -248,8 +250,9 @@ class Tracker:
 def estimate(phases: tuple[PhaseView, ...], rate_bytes_s: float, history: History) -> tuple[float | None, str]:
     """Return seconds to the answer and what that rests on; None where nothing supports a number.
 
-    Running bytes at the present rate, then the median of each phase that is still to come. None once it answers: what
-    still runs beside the engine keeps nobody waiting.
+    Running bytes at the present rate, then the median of each phase that is still to come; while others are waited for,
+    from when they are ready, which nobody knows and the basis says. None once it answers: what still runs beside the
+    engine keeps nobody waiting.
     """
     if any(p.name == "serve" and p.status == "done" for p in phases):
         return None, ""
@@ -258,13 +261,14 @@ def estimate(phases: tuple[PhaseView, ...], rate_bytes_s: float, history: Histor
         return None, ""
     left_s = sum(p.total_bytes - p.done_bytes for p in moving) / rate_bytes_s if moving else 0.0
     basis = [f"rate of the last {RATE_WINDOW_S:.0f} s"] if moving else []
-    settled = {p.name for p in phases if p.status != "running" or p.total_bytes > 0}
+    waits = [_WAITS[p.name] for p in phases if p.status == "running" and p.name in _WAITS]
+    settled = {p.name for p in phases if p.status != "running" or p.total_bytes > 0 or p.name in _WAITS}
     spent_s = {p.name: p.seconds for p in phases}
     coming = [max(0.0, s - spent_s.get(name, 0.0)) for name, s in history.median_s.items() if name not in settled]
     if coming:
         left_s += sum(coming)
         basis.append(f"median of {history.boots} boot{'' if history.boots == 1 else 's'}")
-    return (left_s, ", ".join(basis)) if basis else (None, "")
+    return (left_s, ", ".join([*waits, *basis])) if basis else (None, "")
 
 
 def summarize(phases: tuple[PhaseView, ...]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kboot.checks.words import count
-from kboot.quantities import show_bytes, show_seconds, show_time
+from kboot.quantities import show_bytes, show_outlook, show_time
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
 from kboot.report.workers import workers_text
 
@@ -38,7 +38,7 @@ def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no
     lines += table([_phase_row(p) for p in doc.get("phases") or ()], width=width)
     lines += workers_text(doc.get("workers") or (), width=width, paint=paint)
     if doc.get("eta_s") is not None:
-        lines += wrap(f"serving in about {show_seconds(doc['eta_s'])} ({doc['eta_basis']})", "  ", width)
+        lines += wrap(show_outlook(float(doc["eta_s"]), str(doc["eta_basis"])), "  ", width)
     lines += _failed(doc.get("failed") or (), width, paint)
     if doc.get("error"):
         error = doc["error"]
