@@ -18,7 +18,8 @@ from kboot.apply.handoff import read_handoff, require_valid
 from kboot.boot import boot, warm_again
 from kboot.errors import ActionFailed, DoesNotFit, ExitStatus, LicenseNotAccepted, SourceError
 from kboot.events import Event, FileDone, Notice, PhaseFinished
-from kboot.host.files import lock_file, make_dirs
+from kboot.host.files import make_dirs
+from kboot.host.locks import lock_file
 from kboot.host.pagecache import resident_bytes
 from kboot.job import BootOptions
 from kboot.profile.types import CheckpointAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk

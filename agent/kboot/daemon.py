@@ -27,8 +27,9 @@ from kboot.boot import boot, warm_again
 from kboot.errors import ActionFailed, ExitStatus, KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s, unix_s
-from kboot.host.files import lock_file, make_dirs
+from kboot.host.files import make_dirs
 from kboot.host.inbox import Asked, Inbox, Signalled, Woken
+from kboot.host.locks import lock_file
 from kboot.host.myself import give_memory_back
 from kboot.host.notify import Notifier, own_notifier
 from kboot.host.paths import Paths

@@ -14,7 +14,7 @@ from fakes.caches import cache_files, content, make_cache
 from kboot.apply.cache_gc import list_aside, remove_caches
 from kboot.apply.cache_quarantine import quarantine
 from kboot.errors import ActionFailed
-from kboot.host.files import lock_file
+from kboot.host.locks import lock_file
 from kboot.plan.types import QuarantineCache
 
 

@@ -11,7 +11,8 @@ from fakes.checkpoints import paths_in
 from kboot.apply.turn import turn
 from kboot.errors import ActionFailed
 from kboot.events import Event, Notice, PhaseStarted
-from kboot.host.files import lock_file, make_dirs
+from kboot.host.files import make_dirs
+from kboot.host.locks import lock_file
 
 
 def test_inside_the_block_nobody_else_has_a_turn(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from cli_run import Kboot
 from report_samples import demo_boot
 
 from fakes.caches import make_cache
-from kboot.host.files import lock_file
+from kboot.host.locks import lock_file
 from kboot.host.paths import Paths
 from kboot.report.saved import save_report
 

@@ -16,6 +16,7 @@ import pytest
 
 from kboot.errors import ActionFailed, DoesNotFit, ExitStatus, KbootError
 from kboot.host import files
+from kboot.host.os_errors import explain_os_error
 from kboot.host.stream import OutFile
 
 
@@ -222,7 +223,7 @@ def test_an_errno_becomes_an_error_a_person_can_act_on(
     number: int, kind: type[KbootError], code: str, status: ExitStatus
 ) -> None:
     """Code, status, what was being done, and where."""
-    error = files.explain_os_error(OSError(number, "x"), "write the ledger", Path("/var/lib/kboot/ledger.db"))
+    error = explain_os_error(OSError(number, "x"), "write the ledger", Path("/var/lib/kboot/ledger.db"))
 
     assert (kind, code, status) == (type(error), error.code, error.status)
     assert error.message.startswith("cannot write the ledger: ")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from kboot.errors import ActionFailed
-from kboot.host.files import lock_file
-from kboot.host.locks import flock_holder, holder
+from kboot.host.locks import flock_holder, holder, lock_file
 
 HOLD = (
     "import pathlib, sys\n"

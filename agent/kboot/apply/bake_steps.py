@@ -14,8 +14,8 @@ from kboot.errors import ActionFailed, KbootError
 from kboot.events import Emit, Notice
 from kboot.facts.types import CacheFacts
 from kboot.host.clock import monotonic_s, run_unix_s
-from kboot.host.files import explained
 from kboot.host.image import ImageTree
+from kboot.host.os_errors import explained
 from kboot.host.pagecache import Reading, new_buffer
 from kboot.host.stream import open_to_read
 from kboot.host.tree import read_tree

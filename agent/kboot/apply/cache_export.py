@@ -13,7 +13,8 @@ from kboot import __version__
 from kboot.errors import ActionFailed
 from kboot.host.bundle import Changed, read_pieces, sha256_of_files
 from kboot.host.clock import monotonic_s
-from kboot.host.files import explained, read_small
+from kboot.host.files import read_small
+from kboot.host.os_errors import explained
 from kboot.host.stream import OutFile
 from kboot.host.tree import TreeEntry, read_head, read_tree
 from kboot.jsontext import parse_json

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from kboot.apply.cache_import import LOCK, sweep_imports
 from kboot.host.environs import pids_with
-from kboot.host.files import file_names, lock_file, remove_tree, rename
+from kboot.host.files import file_names, remove_tree, rename
+from kboot.host.locks import lock_file
 from kboot.host.tree import read_tree
 from kboot.plan.cache_garbage import Aside
 from kboot.store.cache_files import QUARANTINE

@@ -13,7 +13,9 @@ from kboot.apply.cache_quarantine import quarantine_place
 from kboot.errors import ActionFailed, DoesNotFit
 from kboot.host.bundle import SMALL_BYTES, NewTree, exchange
 from kboot.host.clock import monotonic_s
-from kboot.host.files import atomic_write, explain_os_error, fsync_dir, lock_file, make_dirs, remove_tree, rename
+from kboot.host.files import atomic_write, fsync_dir, make_dirs, remove_tree, rename
+from kboot.host.locks import lock_file
+from kboot.host.os_errors import explain_os_error
 from kboot.host.real import RealHost
 from kboot.host.sharing import engine_dir_mode, engine_file_mode
 from kboot.host.tree import sync_file_system

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from kboot.errors import ActionFailed
 from kboot.handoff import FileMark, HandoffRecord, Observed, differences, forged, parse, sign, stale
-from kboot.host.files import Identity, atomic_write, explained, identity, lock_file, make_dirs, read_small
+from kboot.host.files import Identity, atomic_write, identity, make_dirs, read_small
+from kboot.host.locks import lock_file
+from kboot.host.os_errors import explained
 from kboot.host.sharing import require_own, secret_mode
 
 if TYPE_CHECKING:

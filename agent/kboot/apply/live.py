@@ -13,8 +13,8 @@ from kboot.errors import ActionFailed, KbootError, NotReady
 from kboot.facts.process import ENGINE_UNIT, Tree
 from kboot.handoff import HandoffRecord
 from kboot.host.clock import monotonic_s, sleep_s
-from kboot.host.files import explained
 from kboot.host.inbox import ask as ask_daemon
+from kboot.host.os_errors import explained
 from kboot.host.paths import Paths
 from kboot.host.processes import run
 from kboot.host.types import Host

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from kboot.errors import ActionFailed, ExitStatus
 from kboot.events import Emit, Event, Notice
 from kboot.host.clock import monotonic_s
-from kboot.host.files import lock_file
-from kboot.host.locks import FileLock, holder
+from kboot.host.locks import FileLock, holder, lock_file
 from kboot.sources.patience import LIMITED_S
 
 if TYPE_CHECKING:

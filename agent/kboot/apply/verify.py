@@ -17,7 +17,7 @@ from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
-from kboot.host.files import explain_os_error
+from kboot.host.os_errors import explain_os_error
 from kboot.host.pagecache import resident_in
 from kboot.pieces import PIECE_BYTES
 from kboot.plan.types import VerifyFile

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kboot.checkpoint import RemoteFile
-from kboot.host.files import explained
+from kboot.host.os_errors import explained
 from kboot.host.verity import measure
 from kboot.store.baked import Baked, read_baked
 from kboot.store.samples import first_wrong, ranges_of, read_samples

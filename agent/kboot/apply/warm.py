@@ -12,7 +12,7 @@ from kboot.checkpoint import Listing, RemoteFile
 from kboot.checks.disk_rate import SLOW_FAULTS_BYTES_S
 from kboot.events import Emit, FileDone, FileProgress, Notice
 from kboot.host.clock import monotonic_s
-from kboot.host.files import explained
+from kboot.host.os_errors import explained
 from kboot.host.pagecache import Reading, cold_ranges, new_buffer, resident_bytes, resident_in
 from kboot.host.read_rate import fault_in
 from kboot.plan.types import WarmFile

@@ -16,34 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 from kboot.host.clock import unix_s
-from kboot.host.locks import FileLock, lock_file
-from kboot.host.os_errors import explain_os_error, explained
+from kboot.host.os_errors import explained
 from kboot.host.plain_file import open_plain, replace
 from kboot.host.removal import remove_folder
-
-__all__ = [
-    "FileLock",
-    "Identity",
-    "atomic_write",
-    "exists",
-    "explain_os_error",
-    "explained",
-    "file_names",
-    "fs_uuid",
-    "fsync_dir",
-    "identity",
-    "identity_of",
-    "link_or_copy",
-    "list_names",
-    "lock_file",
-    "make_dirs",
-    "read_small",
-    "remove",
-    "remove_tree",
-    "rename",
-    "replace_link",
-    "sweep_temps",
-]
 
 _BY_UUID = "/dev/disk/by-uuid"
 _TEMP_PREFIX = ".kboot-"

@@ -24,7 +24,8 @@ from kboot.errors import (
     VerificationFailed,
 )
 from kboot.events import Emit, Notice
-from kboot.host.files import atomic_write, explain_os_error, file_names, make_dirs, read_small, remove
+from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
+from kboot.host.os_errors import explain_os_error
 from kboot.jsontext import parse_json
 from kboot.report.document import document, plain
 from kboot.report.render_json import boot_document

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
-from kboot.host.files import Identity, explain_os_error
+from kboot.host.files import Identity
+from kboot.host.os_errors import explain_os_error
 from kboot.host.pagecache import Reading, new_buffer
 from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, first_difference
 

@@ -102,7 +102,8 @@ def _find(node: Node, budget: Budget) -> Garbage:
 def _collect(node: Node, budget: Budget) -> tuple[Garbage, Removed]:
     """Remove what is found while no boot runs: a boot may be about to use an old key again."""
     from kboot.apply.cache_gc import remove_caches
-    from kboot.host.files import lock_file, make_dirs
+    from kboot.host.files import make_dirs
+    from kboot.host.locks import lock_file
 
     need_this_machine(node.host, "kboot cache gc")
     make_dirs(node.paths.runtime)
