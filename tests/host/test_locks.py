@@ -14,7 +14,7 @@ from kboot.host.locks import flock_holder, holder, lock_file
 
 HOLD = (
     "import pathlib, sys\n"
-    "from kboot.host.files import lock_file\n"
+    "from kboot.host.locks import lock_file\n"
     "with lock_file(pathlib.Path(sys.argv[1]), 10):\n"
     "    print('held', flush=True)\n"
     "    sys.stdin.read()\n"
