@@ -7,7 +7,7 @@ from typing import Any
 
 from kboot.checks.words import count
 from kboot.quantities import show_bytes, show_outlook, show_time
-from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
+from kboot.report.render_text import Paint, Style, join, no_paint, table, wrap
 from kboot.report.workers import workers_text
 
 _STYLE_OF: Mapping[str, Style] = {
@@ -22,32 +22,32 @@ _STYLE_OF: Mapping[str, Style] = {
 }
 
 
-def status_text(doc: Mapping[str, Any], *, width: int = WIDTH, paint: Paint = no_paint) -> str:
+def status_text(doc: Mapping[str, Any], *, paint: Paint = no_paint) -> str:
     """Return a status document (see `kboot status --json`) for a person."""
     state = str(doc["state"])
     about = f"{doc['profile']}: " if doc.get("profile") else ""
     word = "not prepared" if state == "none" else state
     lines = [f"{paint(about, 'strong')}{paint(word, _STYLE_OF.get(state, 'bad'))}"]
     if doc.get("text"):
-        lines += wrap(str(doc["text"]), "  ", width)
+        lines += wrap(str(doc["text"]), "  ")
     if doc.get("reclaim"):
-        lines += wrap(f"this machine will be taken away: {doc['reclaim']}", f"  {paint('announced', 'bad')} ", width)
-    lines += _engine(doc.get("engine"), width) if state != "standby" else []
+        lines += wrap(f"this machine will be taken away: {doc['reclaim']}", f"  {paint('announced', 'bad')} ")
+    lines += _engine(doc.get("engine")) if state != "standby" else []
     if doc.get("started_unix_s"):
-        lines += wrap(f"started {show_time(doc['started_unix_s'])}", "  ", width)
-    lines += table([_phase_row(p) for p in doc.get("phases") or ()], width=width)
-    lines += workers_text(doc.get("workers") or (), width=width, paint=paint)
+        lines += wrap(f"started {show_time(doc['started_unix_s'])}", "  ")
+    lines += table([_phase_row(p) for p in doc.get("phases") or ()])
+    lines += workers_text(doc.get("workers") or (), paint=paint)
     if doc.get("eta_s") is not None:
-        lines += wrap(show_outlook(float(doc["eta_s"]), str(doc["eta_basis"])), "  ", width)
-    lines += _failed(doc.get("failed") or (), width, paint)
+        lines += wrap(show_outlook(float(doc["eta_s"]), str(doc["eta_basis"])), "  ")
+    lines += _failed(doc.get("failed") or (), paint)
     if doc.get("error"):
         error = doc["error"]
-        lines += wrap(f"{error['code']}: {error['message']}", "  ", width)
-        lines += wrap(str(error["hint"]), "  hint: ", width) if error.get("hint") else []
+        lines += wrap(f"{error['code']}: {error['message']}", "  ")
+        lines += wrap(str(error["hint"]), "  hint: ") if error.get("hint") else []
     return join(lines)
 
 
-def _engine(engine: Mapping[str, Any] | None, width: int) -> list[str]:
+def _engine(engine: Mapping[str, Any] | None) -> list[str]:
     """Return whether the engine answers, or who does in its place; nothing where it cannot be asked."""
     if engine is None:
         return []
@@ -59,7 +59,7 @@ def _engine(engine: Mapping[str, Any] | None, width: int) -> list[str]:
             text = f"{name} answers at {url}"
         case _:
             text = f"{name} does not answer at {url}" + (f": that port is {by}" if by else "")
-    return wrap(text, "  ", width) if text else []
+    return wrap(text, "  ") if text else []
 
 
 def _phase_row(phase: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -69,9 +69,9 @@ def _phase_row(phase: Mapping[str, Any]) -> tuple[str, str, str]:
     return str(phase["name"]), str(phase["status"]), "  ".join(p for p in (size, files) if p)
 
 
-def _failed(troubles: Sequence[Mapping[str, Any]], width: int, paint: Paint) -> list[str]:
+def _failed(troubles: Sequence[Mapping[str, Any]], paint: Paint) -> list[str]:
     lines = []
     for trouble in troubles:
         lines.append(f"  {paint('failed', 'bad')} {trouble['path']}")
-        lines += wrap(f"{trouble['code']}: {trouble['message']}", "    ", width)
+        lines += wrap(f"{trouble['code']}: {trouble['message']}", "    ")
     return lines
