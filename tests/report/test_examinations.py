@@ -59,13 +59,25 @@ def test_a_file_that_json_was_printed_to_is_a_run(paths: Paths, tmp_path: Path) 
     assert {"gpu.count": ("fail", "7 of 8")} == find_examination(paths, str(file), NOW).found
 
 
-@pytest.mark.parametrize("asked", ["-4", "-0", "0", "1", "0000", "feedbeef", ""])
+@pytest.mark.parametrize("asked", ["0", "1", "0000", "feedbeef", ""])
 def test_a_boot_without_a_run_is_a_usage_error(paths: Paths, asked: str) -> None:
     """With the boots of which there is one; a beginning that several have means none."""
     with pytest.raises(UsageError, match="with a run of doctor on record fit") as caught:
         find_examination(paths, asked, NOW)
     assert 3 == len(caught.value.where)
     assert "boot 00000003" in caught.value.where[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"), [("-4", "3 earlier boots"), ("-0", "3 earlier boots"), ("-1", "no earlier")]
+)
+def test_a_place_without_a_run_says_what_it_counts(paths: Paths, tmp_path: Path, asked: str, kept: str) -> None:
+    """The machine's boots, not kboot's runs; and how many of them have a run."""
+    where = paths if asked != "-1" else Paths(tmp_path / "blank", tmp_path / "run", tmp_path / "etc")
+    with pytest.raises(UsageError, match=r"counts the machine's own boots back .*\(-1 is the one before\)") as caught:
+        find_examination(where, asked, NOW)
+
+    assert f"on record for {kept}" in caught.value.message
 
 
 def test_a_run_is_found_by_the_number_of_its_boot(paths: Paths) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kboot.checks.words import count
 from kboot.errors import KbootError, UsageError
 from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
 from kboot.jsontext import parse_json
 from kboot.report.document import dumps
-from kboot.report.named_boot import NamedBoot, choose_boot, name_boots
+from kboot.report.named_boot import HINT, NamedBoot, choose_boot, name_boots
 from kboot.report.saved import KEPT_BOOTS, load_reports
 
 if TYPE_CHECKING:
@@ -83,14 +84,30 @@ def find_examination(paths: Paths, asked: str, boot_id: str) -> Examination:
     folder = _folder(paths)
     names = {_boot_of(name): name for name in reversed(_names(folder))}  # oldest first: the newest of a boot stays
     if re.fullmatch(r"-\d{1,3}", asked):
-        earlier = [boot for boot in reversed(names) if boot != boot_id]
-        place = int(asked[1:])
-        asked = earlier[place - 1] if 0 < place <= len(earlier) else asked
+        asked = _earlier([boot for boot in reversed(names) if boot != boot_id], asked)
     boot = choose_boot(_examined(paths, names), asked, "with a run of doctor")
     found = _load(folder / names[boot.boot_id])
     if found is None:
         raise UsageError("no-such-examination", f"the run of doctor at boot {boot.boot_id[:8]} cannot be read")
     return found
+
+
+def _earlier(boots: Sequence[str], asked: str) -> str:
+    """Return which boot "-1", "-2" means. boots: earlier ones of the machine at which doctor ran, the newest first.
+
+    Raises:
+        UsageError: there are fewer.
+    """
+    place = int(asked[1:])
+    if 0 < place <= len(boots):
+        return boots[place - 1]
+    kept = count(len(boots), "earlier boot") if boots else "no earlier boot"
+    raise UsageError(
+        "no-such-boot",
+        f"{asked} counts the machine's own boots back from this one (-1 is the one before), and a run of doctor is on "
+        f"record for {kept}",
+        hint=f"to compare with one of this boot, {HINT}",
+    )
 
 
 def _examined(paths: Paths, names: Mapping[str, str]) -> tuple[NamedBoot, ...]:
