@@ -94,6 +94,7 @@ def test_a_cache_without_its_mark_is_named() -> None:
 def test_numbers_are_written_for_people() -> None:
     """Counts with their noun, lists as the kernel writes them."""
     assert ("1 GPU", "0 GPUs", "2 mice") == (count(1, "GPU"), count(0, "GPU"), count(2, "mouse", "mice"))
+    assert "20,000 files" == count(20_000, "file")
     assert ("0-3,8", "") == (ranges([3, 2, 0, 1, 8]), ranges([]))
     assert "a, b, c, d and 2 more" == some("abcdef")
     assert ("72 %", "0 %") == (percent(0.718), percent(0))

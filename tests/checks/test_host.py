@@ -94,7 +94,7 @@ def test_a_services_limits_are_read_from_inside() -> None:
     facts = node(limits={"nofile": (1024, 4096), "memlock_bytes": (65536, 65536)})
     files, memlock = (check.run(facts, PROFILE, CHECKPOINT) for check in (limits_nofile, limits_memlock))
 
-    assert "soft limit 1024, hard limit 4096 open files, 65536 wanted" == files.seen
+    assert "soft limit 1,024, hard limit 4,096 open files, 65,536 wanted" == files.seen
     assert "soft limit 64 KiB, hard limit 64 KiB of locked memory, unlimited wanted" == memlock.seen
     assert ("LimitNOFILE=1048576", "LimitMEMLOCK=infinity") == (files.hint.split()[0], memlock.hint.split()[0])
 
@@ -120,7 +120,7 @@ def test_a_shells_soft_limit_does_not_matter() -> None:
     finding = limits_nofile.run(node(limits={"nofile": (1024, 524288)}), PROFILE, CHECKPOINT)
 
     assert "ok" == finding.status
-    assert "soft limit 1024, hard limit 524288; kboot raises the soft one before the engine starts" == finding.seen
+    assert "soft limit 1,024, hard limit 524,288; kboot raises the soft one before the engine starts" == finding.seen
 
 
 def test_a_limit_that_was_not_read_is_not_zero() -> None:

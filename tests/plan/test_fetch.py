@@ -30,6 +30,7 @@ def test_only_what_is_not_whole_is_fetched_and_the_largest_remainder_first() -> 
 
     assert ["c", "a", "d"] == [a.file.path for a in actions]
     assert {"a": 60, "c": 0, "d": 0} == {a.file.path: a.have_bytes for a in actions}
+    assert "60 B of 100 B are here from an earlier try" == actions[1].reason
 
 
 def test_bytes_nobody_hashed_are_hashed_in_every_mode() -> None:

@@ -160,7 +160,7 @@ class _Job:
         self._emit(
             Notice(
                 "warm.not_kept",
-                f"{file.path}: {read} bytes were read, {kept} of them are in the page cache now: "
+                f"{file.path}: {show_bytes(read)} were read, {show_bytes(kept)} of them are in the page cache now: "
                 "memory or a cgroup limit does not hold more, the rest is left cold",
             )
         )

@@ -8,6 +8,7 @@ from typing import Any
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, unread
 from kboot.checks.types import EVERYWHERE, Check, Finding
+from kboot.checks.words import count
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
@@ -25,18 +26,18 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         raised = "" if soft is None or soft >= WANTED else "; kboot raises the soft one before the engine starts"
         return Finding("ok", f"soft limit {_text(soft)}, hard limit {_text(hard)}{raised}")
     files = len(checkpoint.listing.files) if checkpoint else 0
-    seen = f"soft limit {_text(soft)}, hard limit {hard} open files"
+    seen = f"soft limit {_text(soft)}, hard limit {hard:,} open files"
     if hard < files + SPARE:
-        return Finding("fail", f"{seen}; the checkpoint alone has {files} files", **_REST)
-    return Finding("warn", f"{seen}, {WANTED} wanted", **_REST)
+        return Finding("fail", f"{seen}; the checkpoint alone has {count(files, 'file')}", **_REST)
+    return Finding("warn", f"{seen}, {WANTED:,} wanted", **_REST)
 
 
 def _text(limit: int | None) -> str:
-    return "unlimited" if limit is None else str(limit)
+    return "unlimited" if limit is None else f"{limit:,}"
 
 
 _REST: Mapping[str, Any] = {
-    "wanted": f"{WANTED} or more",
+    "wanted": f"{WANTED:,} or more",
     "why": '"Too many open files" under load or while shards are mapped',
     "hint": "LimitNOFILE=1048576 in the unit (limits.conf reaches no service); shell: `ulimit -Hn 65536` as root; "
     "container: `--ulimit nofile=1048576`",

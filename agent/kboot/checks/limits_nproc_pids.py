@@ -18,9 +18,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "no cgroup counts threads here")
     used, most = pids
     if most is None:
-        return Finding("ok", f"{used} threads in use, no limit")
+        return Finding("ok", f"{used:,} threads in use, no limit")
     needed = FOR_EACH_WORKER * workers(layout_for(facts.gpu, profile) if profile else None)
-    seen = f"{most - used} of {most} threads left, {needed} wanted"
+    seen = f"{most - used:,} of {most:,} threads left, {needed:,} wanted"
     if most - used >= needed:
         return Finding("ok", seen)
     return Finding(

@@ -18,14 +18,14 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     system = facts.system
     if system.overcommit is None or system.max_map_count is None:
         return Finding("skip", "this machine does not tell its mapping rules")
-    seen = f"overcommit_memory {system.overcommit}, max_map_count {system.max_map_count}"
+    seen = f"overcommit_memory {system.overcommit}, max_map_count {system.max_map_count:,}"
     if system.overcommit != 2 and system.max_map_count >= DEFAULT_MAPS:
         return Finding("ok", seen)
     few = system.max_map_count < DEFAULT_MAPS
     return Finding(
         "warn",
         seen,
-        wanted=f"overcommit_memory 0 or 1, max_map_count {DEFAULT_MAPS} or more",
+        wanted=f"overcommit_memory 0 or 1, max_map_count {DEFAULT_MAPS:,} or more",
         why="CUDA and mapped shards reserve far more address space than memory: 'Cannot allocate memory' with RAM free",
         hint="`sysctl vm.overcommit_memory=0 vm.max_map_count=262144`, and the same in /etc/sysctl.d",
         fixes=(WriteValue(MAPS, str(WANTED_MAPS), str(system.max_map_count)),) if few else (),

@@ -19,11 +19,11 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("skip", "no connection tracking is loaded")
     used, most = table
     if used < FULL_FRACTION * most:
-        return Finding("ok", f"{used} of {most} entries")
+        return Finding("ok", f"{used:,} of {most:,} entries")
     more = max(262144, most * 2)
     return Finding(
         "warn",
-        f"{used} of {most} entries are in use",
+        f"{used:,} of {most:,} entries are in use",
         wanted=f"less than {percent(FULL_FRACTION)}",
         why="new connections are dropped: clients and fetches see timeouts",
         hint=f"`sysctl net.netfilter.nf_conntrack_max={more}`; find who opens so many: `conntrack -S`",

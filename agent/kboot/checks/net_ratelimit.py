@@ -25,9 +25,9 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         if any(source.code for source in facts.asked.sources or ()):
             return Finding("skip", "a source gives no bytes: see net.source_reach")
         return Finding("skip", "no Hub was asked, or it tells no limit")
-    of = f" of {limit.most}" if limit.most is not None else ""
+    of = f" of {limit.most:,}" if limit.most is not None else ""
     window = f" for the next {show_roughly(limit.reset_s)}" if limit.reset_s is not None else ""
-    seen = f"{limit.source}: {limit.left}{of} requests are left{window}"
+    seen = f"{limit.source}: {limit.left:,}{of} requests are left{window}"
     return Finding("ok", seen) if limit.left >= SPARE_REQUESTS else _finding(seen)
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """Return "1 GPU", "2 GPUs", "3 processes"."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    """Return "1 GPU", "2 GPUs", "3 processes", "20,000 files"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def some(items: Iterable[object], limit: int = 4) -> str:

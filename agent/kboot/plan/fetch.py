@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kboot.plan.types import FetchFile, FetchShare, Phase, PublishCheckpoint, VerifyFile, WarmFile
+from kboot.quantities import show_bytes
 
 if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts, LocalFile, VerifyMode
@@ -119,7 +120,7 @@ def _publish(checkpoint: CheckpointFacts, model_path: str) -> PublishCheckpoint:
 
 def _why_fetch(local: LocalFile) -> str:
     if local.state in ("partial", "shared"):
-        return f"{local.have_bytes} of {local.file.size_bytes} bytes are here from an earlier try"
+        return f"{show_bytes(local.have_bytes)} of {show_bytes(local.file.size_bytes)} are here from an earlier try"
     return local.why or ("damaged on disk" if local.state == "damaged" else "not on this disk")
 
 
