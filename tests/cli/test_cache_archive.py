@@ -29,6 +29,7 @@ def test_a_cache_travels_from_one_folder_to_another(kboot: Kboot, tmp_path: Path
     assert (13, "cache-exists") == (refused.status, refused.doc["code"])
     (aside,) = [line.removeprefix("  put aside  ") for line in taken.out.splitlines() if "put aside" in line]
     assert (0, True) == (taken.status, Path(aside).is_dir())
+    assert ["  holds      ", "  took       ", "  put aside  "] == [line[:13] for line in taken.out.splitlines()[1:]]
     assert before == content(folder)
 
 

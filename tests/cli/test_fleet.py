@@ -139,6 +139,11 @@ def test_waiting_ends_with_whom_it_waited_for(kboot: Kboot, fleet: Fleet) -> Non
     assert "1 of 3 nodes were not ready after 0 s" == ready.doc["message"]
 
 
+def test_help_tells_how_long_is_waited(kboot: Kboot) -> None:
+    """A number in its unit, as it is typed."""
+    assert "Seconds to wait at most. [default: 600; x>=0]" in " ".join(kboot("fleet", "wait", "--help").out.split())
+
+
 def test_what_is_needed_to_ask_is_said(kboot: Kboot, fleet: Fleet) -> None:
     """A profile with a fleet, a key that is a secret, a machine with a network, nodes that can be found."""
     alone = kboot("fleet", "status", "--profile", "demo", "--json")

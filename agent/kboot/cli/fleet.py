@@ -89,10 +89,10 @@ def status_command(common: Common, asked: Asked) -> None:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0.0),
-    default=600.0,
+    type=click.FloatRange(0),
+    default=600,
     metavar="S",
-    show_default="600",
+    show_default=True,
     help="Seconds to wait at most.",
 )
 @profile_options

@@ -52,7 +52,7 @@ _IMPORTED = (
     statuses=_EXPORTED,
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--key", metavar="K", help="Which cache; without it the complete one that was used last.")
+@click.option("--key", metavar="K", help="Which cache of `kboot cache status`; without it the complete one used last.")
 @click.option("--incomplete", is_flag=True, help="Also one with which no engine has reached ready yet.")
 @common_options
 def export_command(common: Common, file: Path, key: str | None, incomplete: bool) -> None:
@@ -141,12 +141,12 @@ def _exported_text(done: Exported) -> str:
 def _imported_text(done: Imported) -> str:
     from kboot.checks.words import count
     from kboot.quantities import show_bytes, show_seconds
-    from kboot.report.render_text import join, table, wrap
+    from kboot.report.render_text import join, wrap
 
     state = "complete" if done.complete else "not complete: no engine has reached ready with it"
-    rows = [
-        ("holds", f"{count(done.files, 'file')}, {show_bytes(done.size_bytes)}, {state}"),
-        ("took", show_seconds(done.seconds)),
-    ]
-    aside = wrap(done.replaced, "  put aside  ", whole=True) if done.replaced else []  # a path is to be copied
-    return join([done.path, *table(rows), *aside])
+    label = f"  {{:<{len('put aside' if done.replaced else 'holds')}}}  "
+    lines = wrap(f"{count(done.files, 'file')}, {show_bytes(done.size_bytes)}, {state}", label.format("holds"))
+    lines += wrap(show_seconds(done.seconds), label.format("took"))
+    if done.replaced:
+        lines += wrap(done.replaced, label.format("put aside"), whole=True)  # a path is to be copied
+    return join([done.path, *lines])
