@@ -18,7 +18,6 @@ from kboot.apply.standby import hold
 from kboot.apply.turn import turn
 from kboot.errors import ExitStatus, KbootError
 from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
-from kboot.facts.checkpoint import checkpoint_facts
 from kboot.facts.os import collect_os
 from kboot.host.clock import begin_run, run_unix_s, unix_s
 from kboot.host.files import make_dirs, sweep_temps
@@ -247,7 +246,7 @@ def _sweep(profile: Profile, paths: Paths, emit: Emit) -> None:
 
 
 def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) -> BootReport:
-    after = checkpoint_facts(job.checkpoint.listing, job.store, job.profile.name)
+    files = job.store.local(job.checkpoint.listing)
     status: BootStatus = "failed" if ran.status == "skipped" else ran.status
     return BootReport(
         boot_id=job.boot_id,
@@ -259,7 +258,7 @@ def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) ->
         kernel_start_unix_s=job.kernel_start_unix_s,
         ready_unix_s=None,
         verify_mode=job.profile.verify.mode,
-        verify_claim=verify_claim(after, started_unix_s, unix_s(), structures_of(ran.outcomes)),
+        verify_claim=verify_claim(files, started_unix_s, unix_s(), structures_of(ran.outcomes)),
         cache_key=job.prepared.plan.cache_key.name if job.prepared else "",
         spans=ran.spans,
         outcomes=ran.outcomes,

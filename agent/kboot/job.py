@@ -15,7 +15,7 @@ from kboot.apply.origin import image_copy
 from kboot.apply.reach import sources_of
 from kboot.apply.run import MAY_FAIL, Tools
 from kboot.errors import ExitStatus, KbootError, SourceError
-from kboot.facts.checkpoint import checkpoint_facts, listing_with_residency, read_checkpoint
+from kboot.facts.checkpoint import listing_with_residency, read_checkpoint
 from kboot.facts.memory import collect_memory
 from kboot.facts.os import collect_os
 from kboot.facts.storage import collect_storage
@@ -27,7 +27,7 @@ from kboot.store.store import Store
 
 # What only a whole boot needs is loaded by the functions that only a whole boot calls.
 if TYPE_CHECKING:
-    from kboot.checkpoint import CheckpointFacts
+    from kboot.checkpoint import CheckpointFacts, LocalFile
     from kboot.engines.types import Launch
     from kboot.events import Emit
     from kboot.facts.basic_types import MemoryFacts, Mount
@@ -278,13 +278,13 @@ def _why_new_record(
 
     try:
         old = read_handoff(paths)
-        new = _record(plan, facts.os.boot_id, profile, checkpoint, "")
+        new = _record(plan, facts.os.boot_id, profile, checkpoint.files, "")
         return (*outdated(old, new), *differences(old, observe(old, host, profile.digest)))
     except KbootError as exc:
         return (exc.message,)
 
 
-def _record(plan: Plan, boot_id: str, profile: Profile, checkpoint: CheckpointFacts, claim: str) -> HandoffRecord:
+def _record(plan: Plan, boot_id: str, profile: Profile, files: Sequence[LocalFile], claim: str) -> HandoffRecord:
     from kboot.apply.handoff import mark_files
     from kboot.handoff import record_of
 
@@ -292,8 +292,8 @@ def _record(plan: Plan, boot_id: str, profile: Profile, checkpoint: CheckpointFa
         plan,
         boot_id=boot_id,
         profile_digest=profile.digest,
-        files=mark_files(Path(plan.model_path), (f.path for f in checkpoint.listing.files)),
-        verified_unix_s=min((f.verified_unix_s or 0.0 for f in checkpoint.files), default=0.0),
+        files=mark_files(Path(plan.model_path), (f.file.path for f in files)),
+        verified_unix_s=min((f.verified_unix_s or 0.0 for f in files), default=0.0),
         verify_claim=claim,
         kboot_version=__version__,
         created_unix_s=unix_s(),
@@ -309,11 +309,11 @@ def _write_record(action: WriteHandoff, job: Job, paths: Paths, started_unix_s: 
 
     if job.prepared is None:
         raise ValueError("a run about the bytes alone has no hand-off")
-    after = checkpoint_facts(job.checkpoint.listing, job.store, job.profile.name)
-    claim = verify_claim(after, started_unix_s, unix_s())
+    files = job.store.local(job.checkpoint.listing)
+    claim = verify_claim(files, started_unix_s, unix_s())
     try:
-        require_parts(job.checkpoint, after, job.store)
-        record = _record(job.prepared.plan, job.boot_id, job.profile, after, claim)
+        require_parts(job.checkpoint, files, job.store)
+        record = _record(job.prepared.plan, job.boot_id, job.profile, files, claim)
     except KbootError as exc:
         return replace(skipped("handoff", action, action.reason), status="failed", error=exc)
     return write_handoff(action, record, paths)

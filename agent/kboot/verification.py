@@ -13,7 +13,6 @@ from kboot.boot import structures_of
 from kboot.checkpoint import CheckpointFacts, FileState, Listing, LocalFile, RemoteFile, VerifyMode
 from kboot.errors import SourceError, VerificationFailed
 from kboot.events import Emit
-from kboot.facts.checkpoint import checkpoint_facts
 from kboot.host.clock import unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
@@ -71,9 +70,9 @@ def verify_checkpoint(
         outcomes = (*looked, *_mend([f.file for f in unproven], tools))
     else:
         outcomes = (*looked, *(_by_identity(f, mode, profile.name) for f in unproven))
-    after = checkpoint_facts(job.checkpoint.listing, job.store, profile.name)
-    claim = verify_claim(after, started_unix_s, unix_s(), structures)
-    return VerifyReport(mode, claim, outcomes, job.checkpoint.listing, _oldest(after))
+    files = job.store.local(job.checkpoint.listing)
+    claim = verify_claim(files, started_unix_s, unix_s(), structures)
+    return VerifyReport(mode, claim, outcomes, job.checkpoint.listing, _oldest(files))
 
 
 def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit: Emit, stop: threading.Event) -> Job:
@@ -102,8 +101,8 @@ def _due(checkpoint: CheckpointFacts, now_unix_s: float, min_age_s: float) -> Ch
     return replace(checkpoint, files=tuple(sorted(files, key=lambda f: (known[f.file.path], f.file.path))))
 
 
-def _oldest(checkpoint: CheckpointFacts) -> float | None:
-    moments = [f.verified_unix_s for f in checkpoint.files]
+def _oldest(files: Sequence[LocalFile]) -> float | None:
+    moments = [f.verified_unix_s for f in files]
     return None if None in moments else min((m for m in moments if m is not None), default=None)
 
 

@@ -71,7 +71,7 @@ def test_four_nodes_fetch_every_file_once_and_a_part_of_the_others(tmp_path: Pat
         for node in nodes:
             assert_served(node, 4)
             assert [] == actions_of(node.phases(node.divided(names).checkpoint))
-            assert "published, not by the file's own hash" in verify_claim(node.facts(), 0.0, 1.0)
+            assert "published, not by the file's own hash" in verify_claim(node.facts().files, 0.0, 1.0)
             paths = [node.store.content_path(node.listing.repo, f.file) for f in node.facts().files]
             assert sum(path.stat().st_blocks * 512 for path in paths) < SIZE * 6 // 10
             blobs = {path.name for path in node.store.folder(node.listing.repo).blobs.iterdir()}
@@ -244,10 +244,10 @@ def test_no_hole_is_handed_to_an_engine(tmp_path: Path) -> None:
         node.rank = 1
         others = node.divided(["n0", "n1"]).checkpoint
 
-        require_parts(mine, node.facts(), node.store)
+        require_parts(mine, node.facts().files, node.store)
         for wanted in (others, node.facts()):
             with pytest.raises(VerificationFailed, match="not all that this node's ranks load"):
-                require_parts(wanted, node.facts(), node.store)
+                require_parts(wanted, node.facts().files, node.store)
         whole = PublishCheckpoint(node.listing, str(node.model_path), "asked")
         assert "not-proven" == getattr(publish(whole, node.store, node.events.append).error, "code", "")
 

@@ -68,16 +68,18 @@ def divide(
     return Divided(replace(checkpoint, files=files), _said(files))
 
 
-def require_parts(wanted: CheckpointFacts, after: CheckpointFacts, store: Store) -> None:
+def require_parts(wanted: CheckpointFacts, files: Sequence[LocalFile], store: Store) -> None:
     """Return when of each file that is here in part everything is here that this node's ranks load.
+
+    files: what is here now.
 
     Raises:
         VerificationFailed: an engine would read holes.
     """
     share_of = {f.file.path: f.share for f in wanted.files}
-    for local in after.files:
+    for local in files:
         if local.state == "shared":
-            share, record = share_of[local.file.path], store.shares.record(after.listing.repo, local.file)
+            share, record = share_of[local.file.path], store.shares.record(wanted.listing.repo, local.file)
             if share is None or record is None or share.pieces & ~record.pieces:
                 raise VerificationFailed(
                     "not-whole",

@@ -9,23 +9,23 @@ from kboot.checks.words import count, in_part
 from kboot.quantities import show_time
 
 if TYPE_CHECKING:
-    from kboot.checkpoint import CheckpointFacts, LocalFile
+    from kboot.checkpoint import LocalFile
 
 
-def verify_claim(after: CheckpointFacts, since_unix_s: float, now_unix_s: float, structures: int = 0) -> str:
+def verify_claim(files: Sequence[LocalFile], since_unix_s: float, now_unix_s: float, structures: int = 0) -> str:
     """Say what is known of the files on disk and since when.
 
-    after: the checkpoint as it is now. since_unix_s: when this run began. What was hashed since was hashed by it, but
-    not what has a time after now_unix_s: the clock was ahead when an earlier run hashed that.
+    files: all of the checkpoint, as they are now. since_unix_s: when this run began. What was hashed since was
+    hashed by it, but not what has a time after now_unix_s: the clock was ahead when an earlier run hashed that.
     structures: files whose structure alone was looked at in this run.
     """
-    total = len(after.files)
+    total = len(files)
     all_files = count(total, "file")
-    proven = [f for f in after.files if f.state == "verified"]
-    vouched = [f for f in after.files if f.of_image in ("samples", "verity")]
+    proven = [f for f in files if f.state == "verified"]
+    vouched = [f for f in files if f.of_image in ("samples", "verity")]
     if vouched and len(proven) + len(vouched) == total:
         return _of_image(total, len(proven), vouched)
-    if shared := [f for f in after.files if f.state == "shared"]:
+    if shared := [f for f in files if f.state == "shared"]:
         return f"{len(proven)} of {all_files} proven against the pinned commit; {in_part(shared)}"
     if len(proven) < total:
         return f"{len(proven)} of {all_files} proven against the pinned commit"
