@@ -15,7 +15,7 @@ from fakes.fleet import bytes_asked
 from fakes.hub import COMMIT, REPO, FakeHub
 from fakes.peer import own_address
 from kboot.apply.joining import Peering
-from kboot.apply.peering import bind_address, serves
+from kboot.apply.peering import bind_address
 from kboot.boot import boot
 from kboot.errors import ActionFailed, ProfileError, SourceError
 from kboot.facts.fleet_types import FleetFacts, FleetNode
@@ -191,8 +191,3 @@ def test_a_network_that_is_not_up_yet_is_waited_for() -> None:
         bind_address(FleetAsk(), FleetFacts(0, (FleetNode("n0", "n0.invalid", 7417), away), "x"), away)
 
     assert ("no-way-to-fleet", True) == (caught.value.code, caught.value.retry)
-
-
-def test_a_node_that_was_not_handed_over_does_not_serve(tmp_path: Path) -> None:
-    """So that nothing slows it down while the fleet fetches."""
-    assert not serves(Paths(tmp_path, tmp_path, tmp_path))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kboot.host.types import Host
     from kboot.profile.types import Profile
 
+_ENGINE_S = 2.0
+
 
 class Peering:
     """This process's place in a fleet, over all its boots. A context manager."""
@@ -35,6 +37,7 @@ class Peering:
         if ask.discovery == "none":
             self.end()
             return None
+        from kboot.apply.answering import engine_answers
         from kboot.apply.fleet_find import GROWS
         from kboot.apply.peering import Member
         from kboot.facts.collect import find_fleet
@@ -50,7 +53,8 @@ class Peering:
             return None
         key = read_key(Path(ask.key_file))
         look = partial(find_fleet, host, ask) if ask.discovery in GROWS else None
-        self._member = Member(ask, facts, facts.nodes[facts.me], key, self._paths, emit, look)
+        serves = partial(engine_answers, host, self._paths, _ENGINE_S)
+        self._member = Member(ask, facts, facts.nodes[facts.me], key, serves, emit, look)
         return self._member
 
     def failed(self, error: KbootError) -> None:

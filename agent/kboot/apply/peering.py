@@ -12,7 +12,6 @@ from kboot.apply.exchange import Exchange
 from kboot.apply.exchange_view import View
 from kboot.apply.fleet_caches import CACHES_TARGET, CacheKeeper, Place
 from kboot.apply.fleet_state import STATE_TARGET, FleetState
-from kboot.apply.handoff import read_handoff
 from kboot.apply.pace import Throttle
 from kboot.apply.peer_board import Board
 from kboot.apply.peer_server import PeerServer
@@ -23,9 +22,7 @@ from kboot.errors import KbootError, ProfileError, SourceError
 from kboot.events import Emit, Notice
 from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.host.clock import monotonic_s
-from kboot.host.http import ask as ask_http
 from kboot.host.names import is_address, own_addresses
-from kboot.host.paths import Paths
 from kboot.host.range_server import address_to
 from kboot.profile.types import FleetAsk
 from kboot.sources import open_peers
@@ -39,7 +36,6 @@ _RETURN_S = 10.0  # a node that was lost on the way is waited for once more
 _LOOK_S = 0.2
 _STALL_S = 10.0  # another node may have the same bytes: it is not waited for as long as an origin
 _SERVING_KNOWN_S = 5.0
-_ENGINE_S = 2.0
 
 
 class Member:
@@ -51,13 +47,14 @@ class Member:
         facts: FleetFacts,
         me: FleetNode,
         key: FleetKey,
-        paths: Paths,
+        serves: Callable[[], bool],
         emit: Emit,
         look: Callable[[], FleetFacts] | None = None,
     ) -> None:
         """Begin to answer; a port that cannot be had is said, and keeps no node from its work.
 
-        look: sees the fleet as it is now, where nodes may come and go while bytes are fetched.
+        serves: whether an engine does on this node, whose network it is then. look: sees the fleet as
+        it is now, where nodes may come and go while bytes are fetched.
         """
         self._look_up = None if look is None else partial(self._as_seen_now, look)
         self.ask, self.facts, self.me, self.key = ask, facts, me, key
@@ -66,7 +63,7 @@ class Member:
         self._board: Board | None = None
         self._seen: View | None = None  # of the last fetch
         self._ended = threading.Event()
-        self._pass = _Manners(ask, paths, self._ended)
+        self._pass = _Manners(ask, serves, self._ended)
         self.files: dict[str, Callable[[], Path | None]] = {}
         self.pages: dict[str, Callable[[], bytes]] = {STATE_TARGET: self.state.page}
         self._keeper: CacheKeeper | None = None
@@ -183,10 +180,10 @@ class Member:
 class _Manners:
     """How fast bytes are given: slower while an engine serves here, whose network it is."""
 
-    def __init__(self, ask: FleetAsk, paths: Paths, ended: threading.Event) -> None:
+    def __init__(self, ask: FleetAsk, serves: Callable[[], bool], ended: threading.Event) -> None:
         self._throttle = Throttle(int(ask.serve_mib_s_while_serving * (1 << 20)), ended)
         self._limited = ask.serve_mib_s_while_serving > 0
-        self._paths = paths
+        self._ask_engine = serves
         self._known_until_s, self._serves = 0.0, False
 
     def pass_by(self, size_bytes: int) -> None:
@@ -196,18 +193,9 @@ class _Manners:
         now = monotonic_s()
         if now >= self._known_until_s:
             self._known_until_s = now + _SERVING_KNOWN_S
-            self._serves = serves(self._paths)
+            self._serves = self._ask_engine()
         if self._serves:
             self._throttle.pass_by(size_bytes)
-
-
-def serves(paths: Paths, answers: Callable[[str], bool] = lambda url: ask_http(url, _ENGINE_S).ok) -> bool:
-    """Return whether an engine serves on this node; one that answers nobody is taken to, once it was handed over."""
-    try:
-        url = read_handoff(paths).health_url
-    except KbootError:
-        return False
-    return url is None or answers(url)
 
 
 def bind_address(ask: FleetAsk, facts: FleetFacts, me: FleetNode) -> str:
