@@ -25,6 +25,19 @@ def test_a_recorded_node_reads_as_the_node_did(kboot: Kboot) -> None:
     for part in ("os", "cpu", "gpu", "limits"):
         assert here[part] == there[part]
     assert (tree / "sys/module").is_dir()  # what doctor asks beyond facts is in it
+    unknown = [gap["fact"] for gap in there["gaps"]]
+    assert not any(fact.startswith("mounts.") for fact in unknown)  # where --root looks is in it as well
+
+
+def test_what_was_recorded_is_told_at_80_columns(kboot: Kboot) -> None:
+    """How many files, where, and how they are read."""
+    tree = kboot.folder / ("node" + 40 * "e")
+    ran = kboot("facts", "--record", str(tree))
+
+    assert 0 == ran.status
+    assert f" files written below {tree}" in " ".join(ran.out.split())
+    assert f"`kboot facts --root {tree}` reads them back" in " ".join(ran.out.split())
+    assert not [line for line in ran.out.splitlines() if len(line) > max(80, len(str(tree)) + 2)]
 
 
 def test_a_root_that_does_not_exist_is_a_usage_error(kboot: Kboot) -> None:

@@ -69,16 +69,32 @@ def command(common: Common, asked: Asked, folder: Path | None) -> None:
     files = record(node.host, folder, lambda host: _read_all(host, node))
     show(
         common,
-        lambda: f"{files} files written below {folder}; `kboot facts --root {folder}` reads them back",
+        lambda: _recorded_text(files, folder),
         lambda: document("record", {"path": str(folder), "files": files}),
+    )
+
+
+def _recorded_text(files: int, folder: Path) -> str:
+    from kboot.checks.words import count
+    from kboot.report.render_text import join, wrap
+
+    return join(
+        [
+            *wrap(f"{count(files, 'file')} written below {folder}", whole=True),
+            *wrap(f"`kboot facts --root {folder}` reads them back", whole=True),
+        ]
     )
 
 
 def _read_all(host: Host, node: Node) -> None:
     """Ask for all that doctor asks a recorded machine; what is different a moment later is left out."""
     from kboot.facts.collect import NvmlAsk, collect
+    from kboot.facts.storage import collect_storage
     from kboot.facts.upkeep import collect_upkeep
+    from kboot.host.paths import find_paths
 
+    if node.host.live:
+        collect_storage(host, find_paths(Path("/"), {}, 0))  # where --root looks, whatever this user's folders are
     facts = collect(host, node.paths, ask=NvmlAsk(say=say_beside))
     collect_upkeep(host, node.paths, facts, None, "", _PROGRAM_S, None)
 
