@@ -55,6 +55,27 @@ def test_an_engine_that_nobody_started_yet_is_not_missed() -> None:
     assert ["standby", "  pid 7"] == status_text({"state": "standby", "text": "pid 7", "engine": engine}).splitlines()
 
 
+def test_a_boot_that_has_not_come_to_its_engine_does_not_miss_it() -> None:
+    """Neither while it prepares nor while it waits for other nodes, which it says; another one on the port is told."""
+    engine = {"name": "vllm", "url": "http://127.0.0.1:8000/health", "answers": False}
+    meet = {"name": "meet", "status": "running"}
+    doc = {"state": "running", "engine": engine, "phases": [meet]}
+
+    assert [
+        "running",
+        "  meet  running  waits for the other nodes: `kboot fleet status` shows each",
+    ] == status_text(doc).splitlines()
+    serves = {**doc, "phases": [{**meet, "status": "done"}, {"name": "serve", "status": "running"}]}
+    assert [
+        "running",
+        "  vllm does not answer at http://127.0.0.1:8000/health",
+        "  meet   done",
+        "  serve  running",
+    ] == [line.rstrip() for line in status_text(serves).splitlines()]
+    assert "that port is held" in status_text({**doc, "engine": {**engine, "by": "held by pid 7"}})
+    assert "vllm answers at" in status_text({**doc, "engine": {**engine, "answers": True}})
+
+
 def test_what_a_document_does_not_have_is_not_shown() -> None:
     """Another version's daemon may leave keys out: what is there is shown."""
     assert "ready" == status_text({"state": "ready"})

@@ -32,7 +32,7 @@ def status_text(doc: Mapping[str, Any], *, paint: Paint = no_paint) -> str:
         lines += wrap(str(doc["text"]), "  ")
     if doc.get("reclaim"):
         lines += wrap(f"this machine will be taken away: {doc['reclaim']}", f"  {paint('announced', 'bad')} ")
-    lines += _engine(doc.get("engine")) if state != "standby" else []
+    lines += _engine(doc.get("engine")) if not _is_to_come(doc, state) else []
     if doc.get("started_unix_s"):
         lines += wrap(f"started {show_time(doc['started_unix_s'])}", "  ")
     lines += table([_phase_row(p) for p in doc.get("phases") or ()])
@@ -45,6 +45,13 @@ def status_text(doc: Mapping[str, Any], *, paint: Paint = no_paint) -> str:
         lines += wrap(f"{error['code']}: {error['message']}", "  ")
         lines += wrap(str(error["hint"]), "  hint: ") if error.get("hint") else []
     return join(lines)
+
+
+def _is_to_come(doc: Mapping[str, Any], state: str) -> bool:
+    """Return whether it is no wonder that nothing answers: the node holds, or its boot has not come to the engine."""
+    engine, phases = doc.get("engine") or {}, {str(p["name"]) for p in doc.get("phases") or ()}
+    silent = engine.get("answers") is False and not engine.get("by")
+    return state == "standby" or (silent and state in ("running", "preparing") and "serve" not in phases)
 
 
 def _engine(engine: Mapping[str, Any] | None) -> list[str]:
@@ -64,6 +71,8 @@ def _engine(engine: Mapping[str, Any] | None) -> list[str]:
 
 def _phase_row(phase: Mapping[str, Any]) -> tuple[str, str, str]:
     total, done = int(phase.get("total_bytes") or 0), int(phase.get("done_bytes") or 0)
+    if (phase["name"], phase["status"]) == ("meet", "running"):
+        return "meet", "running", "waits for the other nodes: `kboot fleet status` shows each"
     size = f"{show_bytes(done)} of {show_bytes(total)}" if total else show_bytes(done) if done else ""
     files = count(int(phase["files_done"]), "file") if phase.get("files_done") else ""
     return str(phase["name"]), str(phase["status"]), "  ".join(p for p in (size, files) if p)
