@@ -16,7 +16,7 @@ from kboot.report.saved import save_report
 
 
 def test_folders_are_shown_with_size_factors_and_last_use(kboot: Kboot) -> None:
-    """`cache status` lists what is on the disk; -v adds the factors."""
+    """`cache status` lists what the engine has on the disk; -v adds the factors."""
     paths = Paths(kboot.folder / "state", kboot.folder / "run", kboot.folder / "etc")
     place = paths.cache / "demo-1"
     place.mkdir(parents=True)
@@ -25,7 +25,7 @@ def test_folders_are_shown_with_size_factors_and_last_use(kboot: Kboot) -> None:
     save_report(demo_boot(), paths)
     (found,) = kboot("cache", "status", "--json").doc["folders"]
 
-    assert ("demo-1", False, 2) == (found["key"], found["complete"], found["files"])
+    assert ("demo-1", False, 1, 5000) == tuple(found[key] for key in ("key", "complete", "files", "size_bytes"))
     assert demo_boot().started_unix_s == found["last_used_unix_s"]
     assert "580.82" in kboot("cache", "status", "-v").out
 

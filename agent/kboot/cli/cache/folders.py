@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def find_folders(node: Node) -> tuple[CacheFolder, ...]:
-    """Return the cache folders of this node, by key.
+    """Return the cache folders of this node, by key, with what the engine has in them: what an archive holds, too.
 
     Raises:
         KbootError: they may not be read.
@@ -26,7 +26,7 @@ def find_folders(node: Node) -> tuple[CacheFolder, ...]:
     from kboot.host.tree import read_tree
     from kboot.plan.cache_garbage import CacheFolder
     from kboot.report.saved import KEPT_BOOTS, load_reports
-    from kboot.store.cache_files import FACTORS
+    from kboot.store.cache_files import FACTORS, OWN
 
     for name in file_names(node.paths.cache):  # facts leave out what may not be read
         exists(node.paths.cache / name / FACTORS)
@@ -36,8 +36,9 @@ def find_folders(node: Node) -> tuple[CacheFolder, ...]:
     for key, factors in sorted(facts.factors_of.items()):
         tree = read_tree(node.paths.cache / key)
         made_unix_s = _made_unix_s(node.paths.cache / key)
-        complete = key in facts.complete
-        found.append(CacheFolder(key, factors, complete, tree.size_bytes, len(tree.files), used.get(key), made_unix_s))
+        complete, files = key in facts.complete, [f for f in tree.files if f.path not in OWN]
+        size_bytes = sum(f.size_bytes for f in files)
+        found.append(CacheFolder(key, factors, complete, size_bytes, len(files), used.get(key), made_unix_s))
     return tuple(found)
 
 
