@@ -28,7 +28,7 @@ class Listing:
 
     repo: the id as the Hub spells it. revision: what was asked (branch, tag or commit). commit: 40 hex digits.
     files: wanted files, sorted by path. skipped: (path, reason) of the rest.
-    origin: where the listing came from ("hub https://huggingface.co", "trees/<commit>.json on disk").
+    origin: where the listing came from ("hub https://huggingface.co", "listing on this disk").
     """
 
     repo: str

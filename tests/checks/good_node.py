@@ -269,7 +269,7 @@ CPU_PROFILE = replace(PROFILE, layout=(LayoutAsk(name="cpu", gpu="none", gpus_pe
 SHARDS = tuple(
     RemoteFile(f"model-{n:05d}-of-00096.safetensors", 8 * 10**9, f"{n:064x}", f"{n:064x}") for n in range(1, 97)
 )
-LISTING = Listing("org/model", "main", "c0ffee" + "0" * 34, SHARDS, (), "trees/c0ffee.json on disk")
+LISTING = Listing("org/model", "main", "c0ffee" + "0" * 34, SHARDS, (), "listing on this disk")
 KEY = engine("vllm").cache_key(NODE, PROFILE, PROFILE.layout[0], LISTING.commit)
 NODE = replace(NODE, caches=CacheFacts({KEY.name: KEY.factors}, frozenset({KEY.name})))
 CHECKPOINT = CheckpointFacts(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from report_samples import LISTING, PLACEMENT, PLAN, READY_PLAN, SHARD_BYTES, shard
 
 from kboot.checkpoint import Share
+from kboot.plan.choice import choose
 from kboot.plan.types import FetchFile, FetchShare, VerifyFile, WarmFile, WriteHandoff, WriteSetting
 from kboot.report.text_plan import group_actions, left_bytes, placement_rows, plan_text
 
@@ -21,6 +23,21 @@ def test_a_plan_of_a_bare_node(golden: Golden) -> None:
 def test_a_plan_of_a_ready_node(golden: Golden) -> None:
     """A node that is right says so in its first line."""
     golden("plan-ready.txt", plan_text(READY_PLAN))
+
+
+def test_a_node_of_which_only_a_part_was_asked_is_not_called_ready() -> None:
+    """What --only and --skip leave out may have much to do."""
+    asked = replace(READY_PLAN, phases=choose(READY_PLAN.phases, ("fetch",), ()))
+
+    assert "nothing to do in the phases that are not left out" in plan_text(asked).splitlines()[0]
+
+
+def test_a_commit_that_was_asked_for_by_its_name_is_written_once() -> None:
+    """The short form of it, and where the listing came from."""
+    named = replace(PLAN, listing=replace(LISTING, revision=LISTING.commit, origin="listing on this disk"))
+    (line,) = [line for line in plan_text(named).splitlines() if line.startswith("  checkpoint ")]
+
+    assert line.endswith(f" at {LISTING.commit[:12]} (listing on this disk)")
 
 
 def test_a_verbose_plan_lists_every_file_and_variable(golden: Golden) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
+from kboot.plan.choice import is_left_out
 from kboot.plan.types import Action, FetchFile, FetchShare, Phase, Plan, VerifyFile, WarmFile, WriteSetting, describe
 from kboot.quantities import show_bytes
 from kboot.report.render_text import Paint, join, no_paint, table, wrap
@@ -83,6 +84,8 @@ def placement_rows(placement: CpuPlacement) -> list[tuple[str, str]]:
 
 
 def _headline(plan: Plan) -> str:
+    if not plan.actions and any(is_left_out(p) for p in plan.phases):
+        return f"plan for {plan.profile}: nothing to do in the phases that are not left out"
     if not plan.actions:
         return f"plan for {plan.profile}: nothing to do, this node is ready"
     moved = sum(left_bytes(a) for a in plan.actions if isinstance(a, FetchFile | FetchShare))
@@ -96,9 +99,10 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
     degrees += ["expert parallel"] if parallel.expert else []
     gpus = "no GPU" if layout.gpus_per_node == 0 else f"{layout.gpus_per_node}x {layout.gpu}"
     nodes = f" on each of {layout.nodes} nodes" if layout.nodes > 1 else ""
+    origin = listing.origin if listing.revision == listing.commit else f"{listing.revision}, {listing.origin}"
     return [
         ("layout", f"{layout.name}: {gpus}{nodes}, {', '.join([layout.engine, *degrees])}"),
-        ("checkpoint", f"{listing.repo} at {listing.commit[:12]} ({listing.revision}, {listing.origin})"),
+        ("checkpoint", f"{listing.repo} at {listing.commit[:12]} ({origin})"),
         ("files", f"{count(len(listing.files), 'file')}, {show_bytes(listing.size_bytes)}{_skipped(plan)}"),
         ("verify", plan.verify_mode),
         ("kernel cache", plan.cache_key.name),

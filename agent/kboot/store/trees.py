@@ -49,7 +49,7 @@ def decode_tree(data: bytes, repo: str, revision: str, commit: str) -> Listing:
         raise ValueError(f"not a tree of a commit: {type(exc).__name__} at {exc}") from exc
     if not is_commit(commit):
         raise ValueError(f"{commit!r} is not a commit")
-    return Listing(repo, revision, commit, files, skipped, f"trees/{commit}.json on disk")
+    return Listing(repo, revision, commit, files, skipped, "listing on this disk")
 
 
 def pointer_id(sha256: str, size_bytes: int) -> str:
