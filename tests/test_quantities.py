@@ -109,5 +109,5 @@ def test_an_outlook_of_less_than_a_second_is_not_counted_out() -> None:
     """Nobody reads "0.00 s" as a time to wait."""
     basis = "median of 2 boots"
 
-    assert "serving in under 1 s (median of 2 boots)" == show_outlook(0.004, basis)
-    assert "serving in about 1.2 s (median of 2 boots)" == show_outlook(1.2, basis)
+    assert "serving in under 1 s (median of 2 boots)" == show_outlook(0.004, "serving", basis)
+    assert "prepared in about 1.2 s (median of 2 boots)" == show_outlook(1.2, "prepared", basis)

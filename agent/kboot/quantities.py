@@ -69,9 +69,9 @@ def show_roughly(seconds: float) -> str:
     return f"{seconds / 86400:.0f} d"
 
 
-def show_outlook(eta_s: float, basis: str) -> str:
-    """Return when the node will serve, and what that rests on."""
-    return f"serving in {f'about {show_seconds(eta_s)}' if eta_s >= 1 else 'under 1 s'} ({basis})"
+def show_outlook(eta_s: float, goal: str, basis: str) -> str:
+    """Return in how long the node will be "serving" or where else it goes, and what that rests on."""
+    return f"{goal} in {f'about {show_seconds(eta_s)}' if eta_s >= 1 else 'under 1 s'} ({basis})"
 
 
 def show_time(unix_s: float) -> str:

@@ -7,8 +7,9 @@ import io
 from rich.console import Console
 
 from kboot.cli.progress import MOST_FILES, draw, make_display
+from kboot.cli.watch import what_helps
 from kboot.events import FileTrouble
-from kboot.report.progress import FileView, PhaseView, ProgressView
+from kboot.report.progress import FileView, History, PhaseView, ProgressView
 
 FILES = tuple(FileView(f"model-{n:05d}-of-00111.safetensors", n * 10**8, 14 * 10**9) for n in range(9, 0, -1))
 VIEW = ProgressView(
@@ -81,3 +82,12 @@ def test_the_display_ends_on_its_last_state_and_below_it() -> None:
     assert text.rstrip("\x1b[?25h\n").endswith("3 boots)")
     assert "\n" in text[text.rindex("3 boots)") :]
     assert text.count("\x1b[?25h") == text.count("\x1b[?25l")  # the cursor is visible again
+
+
+def test_a_run_that_starts_no_engine_is_not_told_when_one_will_answer() -> None:
+    """A boot that prepares has the medians up to there, a run about bytes or a verification none."""
+    boots = History({"publish": 1.0, "standby": 600.0, "serve": 30.0}, 3)
+
+    assert boots == what_helps(boots, "boot", serving=True)
+    assert History({"publish": 1.0}, 3) == what_helps(boots, "boot", serving=False)
+    assert History() == what_helps(boots, "bytes", serving=False) == what_helps(boots, None, serving=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kboot.events import EngineLine, Event, FileDone, FileProgress, FileTrouble, Notice, PhaseFinished, PhaseStarted
 from kboot.report.progress import History, Tracker, summarize
 
@@ -70,6 +72,22 @@ def test_the_outlook_adds_what_is_to_come_and_says_what_it_rests_on() -> None:
 
     assert 5 + 35 == round(view.eta_s or 0)
     assert "rate of the last 10 s, median of 3 boots" == view.eta_basis
+
+
+@pytest.mark.parametrize(
+    ("goal", "first", "history"),
+    [
+        ("serving", "plan", {"fetch": 9.0, "serve": 30.0}),
+        ("serving", "serve", {}),
+        ("prepared", "plan", {"fetch": 9.0}),
+        ("done", "verify", {}),
+    ],
+)
+def test_an_outlook_says_what_it_ends_with(goal: str, first: str, history: dict[str, float]) -> None:
+    """Serving only where the engine's start is counted; a run without a plan prepares nothing."""
+    tracker, _ = tracked((0, PhaseStarted(first, 1, 0)), history=History(history, 1))
+
+    assert goal == tracker.view().eta_of
 
 
 def test_without_a_rate_or_history_there_is_no_outlook() -> None:

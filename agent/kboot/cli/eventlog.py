@@ -106,5 +106,6 @@ class EventLog:
                 total_files=phase.files,
                 bytes_per_s=round(view.rate_bytes_s),
                 eta_s=None if view.eta_s is None else round(view.eta_s),
+                eta_of=view.eta_of,
                 eta_basis=view.eta_basis,
             )

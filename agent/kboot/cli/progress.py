@@ -130,4 +130,4 @@ def _outlook(view: ProgressView) -> Iterable[Text]:
     from rich.text import Text
 
     if view.eta_s is not None and view.running:
-        yield Text(show_outlook(view.eta_s, view.eta_basis), style="dim")
+        yield Text(show_outlook(view.eta_s, view.eta_of, view.eta_basis), style="dim")

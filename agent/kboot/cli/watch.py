@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kboot.cli.garbage import while_working
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _WRITE_EVERY_S = 1.0
 _HISTORY = 20
+_WITH_ENGINE = ("serve", "standby")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def watch(
     """
     while_working()
     boot_id = own_boot_id(node)
-    history = _history_of(node, profile)
+    history = what_helps(_history_of(node, profile), save, serving=serving)
     with ExitStack() as stack:
         forwards: list[Emit] = []
         calms: list[Callable[[], None]] = []
@@ -115,6 +116,15 @@ def _history_of(node: Node, profile: str) -> History:
         return phase_history(load_reports(node.paths, _HISTORY), profile)
     except KbootError:
         return phase_history((), profile)
+
+
+def what_helps(history: History, what: RunKind | None, *, serving: bool) -> History:
+    """Return what earlier boots say of such a run: no start of an engine that it leaves alone; of no boot, nothing."""
+    if serving:
+        return history
+    if what != "boot":
+        return History()
+    return replace(history, median_s={name: s for name, s in history.median_s.items() if name not in _WITH_ENGINE})
 
 
 def own_boot_id(node: Node) -> str:

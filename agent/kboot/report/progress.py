@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kboot.checks.words import count
 from kboot.events import (
@@ -21,6 +22,9 @@ from kboot.events import (
 )
 from kboot.host.clock import monotonic_s
 from kboot.quantities import show_bytes
+
+Goal = Literal["serving", "prepared", "done"]
+"""What a time to come ends with. prepared: an engine has not started then, or how long it takes is not known."""
 
 RATE_WINDOW_S = 10.0
 """Seconds over which the rate is taken: longer than a stall of one stream, short enough to follow a change."""
@@ -69,7 +73,7 @@ class ProgressView:
 
     active: files under way, those nearest their end first. failed: final troubles, in order. retrying: files whose
     last try failed and that are being tried again. rate_bytes_s: over RATE_WINDOW_S.
-    eta_s: until the engine answers, None where nothing supports a number; eta_basis says what it rests on.
+    eta_s: until the run is where eta_of says, None where nothing supports a number; eta_basis says what it rests on.
     """
 
     phases: tuple[PhaseView, ...]
@@ -79,6 +83,7 @@ class ProgressView:
     rate_bytes_s: float
     eta_s: float | None
     eta_basis: str
+    eta_of: Goal = "serving"
 
     @property
     def running(self) -> tuple[PhaseView, ...]:
@@ -157,7 +162,8 @@ class Tracker:
             active, troubles = self._active(), tuple(self._troubles.values())
         failed = tuple(t for t in troubles if t.final)
         eta_s, basis = estimate(phases, rate, self._history)
-        return ProgressView(phases, active, failed, tuple(t for t in troubles if not t.final), rate, eta_s, basis)
+        retrying, goal = tuple(t for t in troubles if not t.final), _goal(phases, self._history)
+        return ProgressView(phases, active, failed, retrying, rate, eta_s, basis, goal)
 
     def _note(self, event: Event, now_s: float) -> int:
         """Return 1 for progress. The same bytes again, a failed try and a mere notice are none."""
@@ -248,7 +254,7 @@ class Tracker:
 
 
 def estimate(phases: tuple[PhaseView, ...], rate_bytes_s: float, history: History) -> tuple[float | None, str]:
-    """Return seconds to the answer and what that rests on; None where nothing supports a number.
+    """Return seconds to the end of what is known and what that rests on; None where nothing supports a number.
 
     Running bytes at the present rate, then the median of each phase that is still to come; while others are waited for,
     from when they are ready, which nobody knows and the basis says. None once it answers: what still runs beside the
@@ -269,6 +275,14 @@ def estimate(phases: tuple[PhaseView, ...], rate_bytes_s: float, history: Histor
         left_s += sum(coming)
         basis.append(f"median of {history.boots} boot{'' if history.boots == 1 else 's'}")
     return (left_s, ", ".join([*waits, *basis])) if basis else (None, "")
+
+
+def _goal(phases: tuple[PhaseView, ...], history: History) -> Goal:
+    """Return what the estimate counts up to: the answer only where it has the engine's start in it."""
+    names = {p.name for p in phases}
+    if "serve" in names or "serve" in history.median_s:
+        return "serving"
+    return "prepared" if "plan" in names else "done"
 
 
 def summarize(phases: tuple[PhaseView, ...]) -> str:

@@ -38,7 +38,8 @@ def status_text(doc: Mapping[str, Any], *, paint: Paint = no_paint) -> str:
     lines += table([_phase_row(p) for p in doc.get("phases") or ()])
     lines += workers_text(doc.get("workers") or (), paint=paint)
     if doc.get("eta_s") is not None:
-        lines += wrap(show_outlook(float(doc["eta_s"]), str(doc["eta_basis"])), "  ")
+        goal = str(doc.get("eta_of") or "serving")
+        lines += wrap(show_outlook(float(doc["eta_s"]), goal, str(doc["eta_basis"])), "  ")
     lines += _failed(doc.get("failed") or (), paint)
     if doc.get("error"):
         error = doc["error"]
