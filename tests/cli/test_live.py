@@ -149,3 +149,4 @@ def test_the_hold_is_a_matter_of_the_node_not_of_its_folder(node: Kboot) -> None
     assert (0, "demo answers after") == (woken.status, woken.out[:18]), woken.err
     assert (0, "demo answers already") == (again.status, again.out[:20]), again.err
     assert (13, "engine-without-service") == (late.status, late.doc["code"])
+    assert "the next `kboot boot --serve --standby` holds" in late.doc["hint"]

@@ -121,7 +121,7 @@ def stop_serving(paths: Paths, host: Host, configured: bool) -> str:
         raise ActionFailed(
             "engine-without-service",
             f"the engine belongs to no service: process {pid}, a `kboot boot --serve`, has it, and it goes on serving",
-            hint=f"`kill {pid}` ends both; the next `kboot boot --serve` holds",
+            hint=f"`kill {pid}` ends both; the next `kboot boot --serve{'' if configured else ' --standby'}` holds",
         )
     said = drain_engine(_STOP_S) if _has_systemd(host) else "there is no systemd, so no engine of a service"
     _tell_daemon(paths)
