@@ -70,6 +70,38 @@ def test_a_script_that_could_not_undo_all_stays(tmp_path: Path) -> None:
     assert script.exists()
 
 
+def test_a_file_whose_name_is_taken_again_is_not_called_undone(tmp_path: Path) -> None:
+    """Who holds the lock now keeps it; the script stays, and says so."""
+    lock = tmp_path / "a.lock"
+    lock.write_text("old")
+    _, script = apply_fixes([("c", PutAside(str(lock), ""))], paths_in(tmp_path), yes)
+    lock.write_text("new")
+    undone = subprocess.run(["sh", str(script)], check=False, timeout=60, capture_output=True, text=True)
+
+    assert (1, True) == (undone.returncode, script is not None and script.exists())
+    assert "not all of it could be undone" in undone.stderr
+    assert ("new", "old") == (lock.read_text(), lock.with_name("a.lock.kboot-aside").read_text())
+
+
+def test_what_a_killed_run_had_not_changed_yet_needs_no_undoing(tmp_path: Path) -> None:
+    """Its script has both; the second file was never moved, and is where the script would bring it."""
+    one, two = tmp_path / "one.lock", tmp_path / "two.lock"
+    one.write_text("1")
+    two.write_text("2")
+
+    def killed_at_the_second(fix: PutAside) -> bool:
+        if fix.path == str(two):
+            raise KeyboardInterrupt
+        return True
+
+    with pytest.raises(KeyboardInterrupt):
+        apply_fixes([("c", PutAside(str(lock), "")) for lock in (one, two)], paths_in(tmp_path), killed_at_the_second)
+    script = tmp_path / "run" / UNDO
+    subprocess.run(["sh", str(script)], check=True, timeout=60)
+
+    assert (["1", "2"], False) == ([one.read_text(), two.read_text()], script.exists())
+
+
 def test_what_is_not_so_any_more_is_left_alone(tmp_path: Path) -> None:
     """Another process took the lock meanwhile, or the file is gone: nothing to undo, and the script does nothing."""
     lock = tmp_path / "a.lock"

@@ -19,7 +19,10 @@ UNDO = "doctor-undo.sh"
 
 _HEAD = ("#!/bin/sh", "# Undoes what `kboot doctor --fix` changed, the last change first.", "failed=0")
 _OR_FAIL = " || failed=1"
-_END = '[ "$failed" = 0 ] && rm -f -- "$0"'
+_END = (
+    'if [ "$failed" = 0 ]; then rm -f -- "$0"; '
+    'else echo "not all of it could be undone, see the lines of $0" >&2; exit 1; fi'
+)
 _LIMIT_BYTES = 1 << 20
 
 
@@ -123,6 +126,8 @@ def _undoing(fix: Fix) -> str:
         case WriteValue():
             return f"echo {quote(fix.was)} > {quote(fix.path)}"
         case PutAside():
-            return f"mv -n -- {quote(fix.path + ASIDE)} {quote(fix.path)}"
+            # A run that was killed may not have moved it; mv -n ends with 0 too where another has taken the name.
+            aside, path = quote(fix.path + ASIDE), quote(fix.path)
+            return f"{{ [ ! -e {aside} ] || mv -n -- {aside} {path}; }} && [ -e {path} ] && [ ! -e {aside} ]"
         case _:
             assert_never(fix)

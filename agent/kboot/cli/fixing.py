@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from kboot.apply.fixes import Fixed, apply_fixes
+from kboot.apply.fixes import UNDO, Fixed, apply_fixes
 from kboot.checks.fixes import Fix, PutAside, WriteValue, does, undoes
 from kboot.checks.words import count
-from kboot.cli.options import Node, need_this_machine
+from kboot.cli.options import Node, need_this_machine, say_beside
 from kboot.doctor import DoctorReport
 from kboot.errors import UsageError
 from kboot.facts.locks import collect_locks
@@ -52,7 +52,11 @@ def fix_findings(report: DoctorReport, node: Node, *, yes: bool) -> Fixing:
         click.echo(line, err=True)
     if not yes and not _agreed(len(wanted)):
         return Fixing(False, "nothing was changed", [])
-    fixed, script = apply_fixes(wanted, node.paths, lambda fix: _still_dead(fix, node))
+    try:
+        fixed, script = apply_fixes(wanted, node.paths, lambda fix: _still_dead(fix, node))
+    except KeyboardInterrupt:
+        say_beside(f"`sh {node.paths.runtime / UNDO}` undoes what was changed until now")
+        raise
     return Fixing(script is not None, _text(fixed, str(script) if script else "", note), [_json(f) for f in fixed])
 
 
