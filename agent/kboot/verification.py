@@ -138,12 +138,12 @@ def _not_right(local: LocalFile, profile: str) -> VerificationFailed:
             f"{file.path} has the right size, but {local.why or 'nobody hashed it on this node'}",
             hint=f"hash it: `kboot verify --profile {profile} --mode full`",
         )
-    seen = {"absent": "is not on this disk", "damaged": local.why or "has the wrong size"}.get(
+    seen = {"absent": "is not on this disk", "damaged": "has the wrong size"}.get(
         local.state, f"has {local.have_bytes} of {file.size_bytes} bytes"
     )
     return VerificationFailed(
         "file-missing" if local.state != "damaged" else "file-damaged",
-        f"{file.path} {seen}",
+        f"{file.path}: {local.why}" if local.why else f"{file.path} {seen}",
         hint=f"get it: `kboot fetch --profile {profile}`, or `kboot verify --profile {profile} --repair`",
     )
 

@@ -87,7 +87,9 @@ def test_a_file_that_changed_counts_no_more(store: Store, digests: Digests) -> N
     fill(store, digests, 0, 1)
     with open(store.shares.data_path(REPO, FILE.blob_id), "r+b") as file:
         file.write(b"x")
-    assert "absent" == store.look(REPO, FILE).state
+    local = store.look(REPO, FILE)
+    assert "absent" == local.state
+    assert "524 kB of it are here in part, which nothing proves until a boot hashes them again" == local.why
 
     with store.shares.open(REPO, FILE, digests) as filling:
         assert 0 == filling.pieces

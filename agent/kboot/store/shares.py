@@ -18,7 +18,7 @@ from typing import Any
 
 from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import ActionFailed, VerificationFailed
-from kboot.host.blocks import BlockFile
+from kboot.host.blocks import BlockFile, taken_bytes
 from kboot.host.clock import unix_s
 from kboot.host.files import (
     atomic_write,
@@ -90,6 +90,13 @@ class Shares:
         why = f"{show_bytes(have)} of it are here, proven by range digests of {told_by}"
         loaded = runs_of(record.pieces, file.size_bytes)
         return LocalFile(file, "shared", have, record.unix_s, why=why, loaded=loaded, told_by=told_by)
+
+    def unproven(self, repo: str, file: RemoteFile) -> str:
+        """Say what is here of a file without a record that is right: it changed, or a kill came first; empty: nothing."""
+        size_bytes = taken_bytes(self.data_path(repo, file.blob_id))
+        if not size_bytes:
+            return ""
+        return f"{show_bytes(size_bytes)} of it are here in part, which nothing proves until a boot hashes them again"
 
     def record(self, repo: str, file: RemoteFile) -> Record | None:
         """Return what was proven of a file, if it has not changed since; another user's word proves nothing."""

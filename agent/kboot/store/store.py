@@ -178,7 +178,7 @@ class Store:
             return shared
         if have := have_bytes(self.part_path(repo, file.blob_id), file):
             return self._with_reserved(repo, LocalFile(file, "partial", have))
-        why = "its link leads to nothing" if blob.is_symlink() else ""
+        why = "its link leads to nothing" if blob.is_symlink() else self.shares.unproven(repo, file)
         return self._with_reserved(repo, LocalFile(file, "absent", 0, why=why))
 
     def _with_reserved(self, repo: str, local: LocalFile) -> LocalFile:
