@@ -92,7 +92,7 @@ class Shares:
         return LocalFile(file, "shared", have, record.unix_s, why=why, loaded=loaded, told_by=told_by)
 
     def unproven(self, repo: str, file: RemoteFile) -> str:
-        """Say what is here of a file without a record that is right: it changed, or a kill came first. Or nothing."""
+        """Say what is here of a file that no record is right about, changed or from before a kill; empty: nothing."""
         size_bytes = taken_bytes(self.data_path(repo, file.blob_id))
         if not size_bytes:
             return ""
