@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 
@@ -194,6 +195,26 @@ def test_a_node_that_waits_can_be_stopped(tmp_path: Path) -> None:
 
         assert ["interrupted"] == errors(ends[0])
         assert len(TWO) - 1 == sum(f.state == "verified" for f in node.facts().files)
+
+
+def test_a_node_that_is_waited_for_is_named_once(tmp_path: Path) -> None:
+    """Which, for how many files, why, and until when; a boot that stands still without a word looks hung."""
+    with FakeHub(TWO) as hub, sharing_nodes(tmp_path, hub.url, TWO, 2) as nodes:
+        node = nodes[0]
+        nodes[1].close()
+        node.patience_s = 8.0
+        thread = threading.Thread(target=lambda: node.boot([nodes[1]]), daemon=True)
+        thread.start()
+        wait_until(lambda: bool(node.said("share.")))
+        node.stop.set()
+        thread.join(DEADLINE_S)
+
+        (said,) = node.said("share.")
+        assert re.fullmatch(
+            r"share.waited_for: n1, which holds 1 file, has not got on for \d s \(.*\); "
+            r"it is given 8 s in all, then they come whole from the origin",
+            said,
+        )
 
 
 def test_what_a_killed_fetch_wrote_counts_and_what_is_wrong_does_not(tmp_path: Path) -> None:

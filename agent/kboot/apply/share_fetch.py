@@ -11,6 +11,7 @@ from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.pace import Throttle
 from kboot.apply.share_publish import Publisher
 from kboot.checkpoint import Listing
+from kboot.checks.words import count
 from kboot.errors import ActionFailed, FactMissing, KbootError, SourceError, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
@@ -31,6 +32,7 @@ from kboot.store.store import Store
 _STREAMS = 8
 _LOOK_S = 0.3
 _TELL_S = 0.25
+_QUIET_S = 30.0  # a node that has not got on for so long is said to be waited for
 _TRIES = 3  # of one node for one file, without a piece in between
 _ROUNDS = 5  # of a file, each time that nodes which publish it did not give it
 _RUN_BYTES = 64 << 20  # asked for at once
@@ -108,6 +110,7 @@ class _Run:
         self._why: dict[str, str] = {}  # a node gave no list when it was asked last
         self._news_s = dict.fromkeys(sharing.peers, monotonic_s())
         self._told_s: dict[str, float] = {}
+        self._said_at_s: dict[str, float] = {}  # of a node: its last news when it was said that it is waited for
         self._rounds: dict[str, int] = {}
         self._out: set[str] = set()  # nodes that gave wrong bytes
 
@@ -172,12 +175,23 @@ class _Run:
         if holder in self._out or holder not in self._news_s:
             return True
         quiet_s = monotonic_s() - self._news_s[holder]
+        why = f" ({self._why[holder]})" if holder in self._why else ""
         if quiet_s < self._sharing.patience_s:
+            if quiet_s >= min(_QUIET_S, self._sharing.patience_s / 4):
+                self._say_waiting(holder, f"not got on for {quiet_s:.0f} s{why}")
             return False
         text = f"{holder} publishes no digests of {action.file.path}, and has not got on for {quiet_s:.0f} s"
-        why = f" ({self._why[holder]})" if holder in self._why else ""
         self._emit(Notice("share.not_published", f"{text}{why}: the file is fetched whole"))
         return True
+
+    def _say_waiting(self, holder: str, how: str) -> None:
+        """Tell once of a node that others wait for, until it gets on again."""
+        if self._said_at_s.get(holder) == self._news_s[holder]:
+            return
+        self._said_at_s[holder] = self._news_s[holder]
+        files = count(sum(a.share.holder == holder for a in self._waiting), "file")
+        until = f"{self._sharing.patience_s:.0f} s in all, then they come whole from the origin"
+        self._emit(Notice("share.waited_for", f"{holder}, which holds {files}, has {how}; it is given {until}"))
 
     def _is_tried_again(self, action: FetchShare) -> bool:
         """Return whether a file that nobody gave is waited for again: a node that starts anew is away for a moment."""
