@@ -44,6 +44,7 @@ class LoneHost(RealHost):
     """This machine with another environment: HF_ENDPOINT leads to a fake."""
 
     def __init__(self, endpoint: str) -> None:
+        super().__init__()
         self.endpoint = endpoint
 
     def environ(self) -> Mapping[str, str]:

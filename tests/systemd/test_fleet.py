@@ -95,8 +95,8 @@ def proven(box: Box) -> int:
 
 
 def begun(box: Box) -> bool:
-    """Return whether a file of the checkpoint is there in part."""
-    return any((box.root / BLOBS).glob("*.part"))
+    """Return whether a file of the checkpoint is there in part: with bytes, not with reserved room alone."""
+    return any(path.stat().st_size for path in (box.root / BLOBS).glob("*.part"))
 
 
 def until(wanted: Callable[[], bool], box: Box) -> None:
