@@ -299,6 +299,16 @@ def test_more_files_are_read_at_once_from_the_disk_than_from_memory(
     assert warm == threads_for(quick, LISTING, copied.store, cpus)
 
 
+def test_files_that_are_here_in_part_are_looked_for_where_their_bytes_are(copied: Node) -> None:
+    """A node that keeps the parts of its own ranks has them in memory as another has whole files."""
+    for file in LISTING.files:
+        part = copied.store.shares.data_path(LISTING.repo, file.blob_id)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        copied.blob(file.path).rename(part)
+
+    assert 2 == threads_for([VerifyFile(f, "full", "test") for f in LISTING.files], LISTING, copied.store, 2)
+
+
 def test_a_shard_that_is_gone_is_no_reason_to_wait(copied: Node) -> None:
     """What is not there has no bytes in memory; its own verdict says so."""
     for file in LISTING.files:

@@ -42,14 +42,14 @@ def threads_for(actions: Sequence[VerifyFile], listing: Listing, store: Store, c
     """
     files = [a.file for a in actions if a.mode == "full"]
     asked = sum(min(_SAMPLE_BYTES, file.size_bytes) for file in files)
-    warm = sum(_warm_sample(store.blob_path(listing.repo, file.blob_id)) for file in files) >= _MOSTLY * asked
+    warm = sum(_warm_sample(store.content_path(listing.repo, file)) for file in files) >= _MOSTLY * asked
     return min(_MOST_THREADS, cpus if warm else max(_LEAST_THREADS, 2 * cpus))
 
 
-def _warm_sample(blob: Path) -> int:
+def _warm_sample(content: Path) -> int:
     """Return how much of the first bytes is in memory; asking for all of a checkpoint in small pages takes seconds."""
     try:
-        return resident_in(blob, [(0, min(_SAMPLE_BYTES, blob.stat().st_size))]) or 0
+        return resident_in(content, [(0, min(_SAMPLE_BYTES, content.stat().st_size))]) or 0
     except OSError:  # not there: told when its turn comes
         return 0
 
