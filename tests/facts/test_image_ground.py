@@ -23,21 +23,21 @@ def ground(root: Path, *mounts: str) -> ImageGround:
 def test_what_is_bound_into_the_tree_is_somebody_elses(tmp_path: Path) -> None:
     """A checkout on the same disk, a tmpfs, and the same file system once more; a disk's own place is the image's."""
     root = tmp_path / "image"
-    for name in ("work/src", "tmp", "again", "data"):
+    for name in ("opt/src", "tmp", "again", "data"):
         (root / name).mkdir(parents=True)
     found = ground(
         root,
-        f"30 20 254:0 /home/me/src {root}/work/src rw - ext4 /dev/vda rw",
+        f"30 20 254:0 /home/me/src {root}/opt/src rw - ext4 /dev/vda rw",
         f"31 20 0:40 / {root}/tmp rw - tmpfs tmpfs rw",
         f"32 20 254:0 / {root}/again rw - ext4 /dev/vda rw",
         "33 20 254:0 / /elsewhere rw - ext4 /dev/vda rw",
     )
     device = root.stat().st_dev
 
-    assert ImageGround(frozenset({device}), ("again", "tmp", "work/src")) == found
+    assert ImageGround(frozenset({device}), ("again", "opt/src", "tmp")) == found
     assert found.has(Entry("data/a", "file", 1, device))
     assert found.has(Entry("temporary", "file", 1, device))
-    assert not found.has(Entry("work/src/.env", "file", 1, device))
+    assert not found.has(Entry("opt/src/.env", "file", 1, device))
     assert not found.has(Entry("data/a", "file", 1, device + 1))
 
 
