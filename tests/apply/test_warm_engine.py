@@ -125,6 +125,15 @@ def test_a_damaged_list_is_asked_for_again(engine: Engine) -> None:
     assert b"torn" != (engine.folder / KEPT).read_bytes()
 
 
+def test_a_list_that_cannot_be_kept_stops_no_boot(engine: Engine) -> None:
+    """Its place is taken, or the disk is full: the files are read all the same, and the next boot asks again."""
+    (engine.folder / COMPLETE).touch()
+    (engine.folder / KEPT).mkdir()
+    outcome = engine.warm()
+
+    assert ("done", 4 * 2 * MIB) == (outcome.status, outcome.size_bytes)
+
+
 def test_no_more_is_read_than_there_is_memory_for(engine: Engine) -> None:
     """The limit holds for all of them together; small files that still fit are read."""
     outcome = engine.warm(5 * MIB)

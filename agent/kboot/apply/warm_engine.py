@@ -6,10 +6,12 @@ import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from kboot.apply.outcome import Effect, carry_out, skipped
 from kboot.apply.warm import STOPPED, THREADS
+from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import unix_s
 from kboot.host.engine_python import list_package
@@ -54,7 +56,8 @@ def _warm(action: WarmEngine, environ: Mapping[str, str], emit: Emit, stop: thre
         if names is None:
             return _left("its list of files is not whole", emit)
         if exists(folder / COMPLETE):  # else more will be compiled
-            atomic_write(folder / KEPT, listed.stdout)
+            with suppress(KbootError):  # the next boot asks again
+                atomic_write(folder / KEPT, listed.stdout)
     paths = [Path(name) for name in names if name]
     reading = _Reading(action.limit_bytes, stop)
     reading.all(paths)
