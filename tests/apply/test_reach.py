@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from booting import AskedHost, profile
+from booting import AskedHost, Node, profile
 from fakes.hub import COMMIT, REPO, FakeHub, Status
 from kboot.apply.reach import refuse_to_wait, sources_of
 from kboot.errors import SourceError
@@ -29,6 +29,31 @@ def test_a_run_tells_why_it_waits_and_for_how_long(tmp_path: Path) -> None:
     (notice,) = [event for event in said if isinstance(event, Notice)]
     assert "source.waiting" == notice.event
     assert "429" in notice.text and notice.text.endswith("; asking again in 0.50 s")
+
+
+def test_a_node_with_the_whole_commit_does_not_wait_for_a_source_that_is_away(tmp_path: Path) -> None:
+    """It asks once what the branch stands for, says that nobody answers, and goes on with what is here."""
+    asked = profile(checkpoint=CheckpointAsk(repo=REPO, sources=("hub",)))
+    only = frozenset({"fetch", "publish"})
+    with FakeHub({"config.json": b"{}", "model.safetensors": b"weights"}) as hub:
+        assert "done" == Node(tmp_path, hub.url).boot(asked, only=only).status
+    away = Node(tmp_path, hub.url)
+
+    assert "done" == away.boot(asked, only=only).status
+    assert "is whole on this disk and is used" in away.notices()["checkpoint.local_copy"]
+    assert "source.waiting" not in away.notices()
+
+
+def test_a_node_that_lacks_a_file_waits_for_the_source(tmp_path: Path) -> None:
+    """Nothing can be done without an answer: it is asked again."""
+    asked = profile(checkpoint=CheckpointAsk(repo=REPO, sources=("hub",)))
+    with FakeHub({"config.json": b"{}"}) as hub:
+        url = hub.url
+    lacking = Node(tmp_path, url)
+
+    with pytest.raises(SourceError):
+        lacking.boot(asked, only=frozenset({"fetch"}))
+    assert "source.waiting" in lacking.notices()
 
 
 def test_who_does_not_wait_is_told_why_he_would() -> None:

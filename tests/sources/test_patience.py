@@ -15,10 +15,12 @@ NO_NAME = NotYet("name-not-resolved", "no answer", retry=True)
 class Waits:
     """A clock that only counts what it was asked to sleep."""
 
-    def __init__(self, not_yet_for_s: float = 0.0) -> None:
+    def __init__(self, not_yet_for_s: float = 0.0, *, needed: bool = True) -> None:
         self.slept: list[float] = []
         self.said: list[tuple[str, float]] = []
-        self.patience = Patience(lambda why, wait_s: self.said.append((why, wait_s)), self.slept.append, not_yet_for_s)
+        self.patience = Patience(
+            lambda why, wait_s: self.said.append((why, wait_s)), self.slept.append, not_yet_for_s, lambda: needed
+        )
 
 
 def test_what_may_pass_is_asked_three_times() -> None:
@@ -90,6 +92,25 @@ def test_a_server_out_of_order_gets_the_time_of_a_restart() -> None:
 
     assert FAILING is caught.value
     assert 20.0 <= sum(waits.slept) <= 30.0
+
+
+@pytest.mark.parametrize("error", [BROKEN, FAILING, NO_NAME], ids=lambda error: error.code)
+def test_what_can_be_done_without_is_asked_once(error: SourceError) -> None:
+    """A source that is away is told at once."""
+    waits = Waits(not_yet_for_s=10.0, needed=False)
+    with pytest.raises(SourceError):
+        waits.patience.wait_or_raise(error)
+
+    assert [] == waits.slept
+
+
+def test_what_is_known_to_pass_is_waited_for_even_so() -> None:
+    """A rate limit, and the resolver of a machine that has just started: else a branch would never be followed."""
+    waits = Waits(not_yet_for_s=180.0, needed=False)
+    waits.patience.wait_or_raise(RateLimited("rate-limited", "429", retry_after_s=250.0))
+    waits.patience.wait_or_raise(NO_NAME)
+
+    assert [250.5, 2.0] == waits.slept
 
 
 def test_a_wait_ends_when_kboot_is_told_to_stop() -> None:

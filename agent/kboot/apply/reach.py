@@ -18,11 +18,19 @@ if TYPE_CHECKING:
 
 
 def sources_of(profile: Profile, host: Host, token_file: str, emit: Emit, store: Store) -> tuple[Source, ...]:
-    """Return the sources; none where a token is missing that a node with everything in place does not need."""
+    """Return the sources; none where a token is missing that a node with everything in place does not need.
+
+    Such a node asks once what a branch stands for now, and does not ask again where nobody answers.
+    """
+
+    def needed() -> bool:
+        return not _is_whole(profile, store)
+
+    env, on_wait = host.environ(), _on_wait(emit)
     try:
-        return open_sources(profile.checkpoint, profile.fetch, host.environ(), token_file, _on_wait(emit))
+        return open_sources(profile.checkpoint, profile.fetch, env, token_file, on_wait, needed)
     except SourceError as exc:
-        if exc.code != "token-file-not-readable" or not _is_whole(profile, store):
+        if exc.code != "token-file-not-readable" or needed():
             raise
         emit(Notice("source.no_token", f"{exc.message}; the commit is whole on this disk, so no source is asked"))
         return ()
@@ -30,7 +38,7 @@ def sources_of(profile: Profile, host: Host, token_file: str, emit: Emit, store:
 
 def _is_whole(profile: Profile, store: Store) -> bool:
     listing = store.known_listing(profile.checkpoint.repo, profile.checkpoint.revision)
-    return listing is not None and all(f.is_whole for f in store.local(listing))
+    return listing is not None and all(f.is_readable for f in store.local(listing))
 
 
 def _on_wait(emit: Emit) -> OnWait:

@@ -12,7 +12,7 @@ from kboot.sources.fleet_auth import FleetKey
 from kboot.sources.http import Client
 from kboot.sources.hub import DEFAULT_ENDPOINT, Hub
 from kboot.sources.local import Local
-from kboot.sources.patience import OnWait, Patience, wait_silently
+from kboot.sources.patience import OnWait, Patience, always, wait_silently
 from kboot.sources.peers import Peer
 from kboot.sources.plain import Plain
 from kboot.sources.s3 import S3
@@ -29,6 +29,11 @@ class Opening:
     env: Mapping[str, str]
     token_file: str
     on_wait: OnWait
+    needed: Callable[[], bool] = always
+
+    def patience(self) -> Patience:
+        """How one listing or small file waits."""
+        return Patience(self.on_wait, needed=self.needed)
 
     @property
     def endpoint(self) -> str:
@@ -46,7 +51,7 @@ class Opening:
             client=Client(self.env, *timeouts_s),
             timeouts_s=timeouts_s,
             trusted=trusted,
-            new_patience=lambda: Patience(self.on_wait),
+            new_patience=self.patience,
         )
 
 
@@ -74,7 +79,7 @@ def _open_plain(text: str, opening: Opening) -> Source | None:
     if parts.scheme not in ("http", "https") or not parts.path.endswith("/") or not parts.path.strip("/"):
         return None
     client = Client(opening.env, opening.fetch.connect_timeout_s, opening.fetch.stall_timeout_s)
-    return Plain(text, client, lambda: Patience(opening.on_wait))
+    return Plain(text, client, opening.patience)
 
 
 def _open_s3(text: str, opening: Opening) -> Source | None:
@@ -82,7 +87,7 @@ def _open_s3(text: str, opening: Opening) -> Source | None:
     if parts.scheme != "s3" or not parts.netloc or parts.query:
         return None
     timeouts_s = (opening.fetch.connect_timeout_s, opening.fetch.stall_timeout_s)
-    return S3(parts.netloc, unquote(parts.path).strip("/"), opening.env, timeouts_s, lambda: Patience(opening.on_wait))
+    return S3(parts.netloc, unquote(parts.path).strip("/"), opening.env, timeouts_s, opening.patience)
 
 
 def _open_local(text: str, opening: Opening) -> Source | None:  # noqa: ARG001 - the kinds share one form
@@ -107,16 +112,18 @@ def open_sources(
     env: Mapping[str, str],
     token_file: str = "",
     on_wait: OnWait = wait_silently,
+    needed: Callable[[], bool] = always,
 ) -> tuple[Source, ...]:
     """Return the sources of a checkpoint in order of preference; nothing is asked of them yet.
 
     env: HF_ENDPOINT, HF_TOKEN, proxies and certificates are read from here. on_wait: told whenever a listing has to
-    wait (rate limit, resolver not up yet); from the thread that asks.
+    wait (rate limit, resolver not up yet); from the thread that asks. needed: whether there is no doing without a
+    listing; see Patience.
 
     Raises:
         ProfileError: code "source-not-valid". SourceError: a URL or the token file is not valid.
     """
-    opening = Opening(fetch, env, token_file, on_wait)
+    opening = Opening(fetch, env, token_file, on_wait, needed)
     return tuple(_open(text, opening) for text in checkpoint.sources)
 
 

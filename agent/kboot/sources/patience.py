@@ -15,6 +15,7 @@ LIMITED_S = 600.0
 SHORTEST_WAIT_S = 0.5
 NOT_YET_WAIT_S = 2.0
 _FIRST_MINUTES_S = 600.0
+_LATER_S = 10.0
 _TRIES = 3
 _TRIES_FAILING = 7  # of a server that says itself that it is out of order: 23 s in all, a restart of a front end
 _LONGEST_WAIT_S = 8.0
@@ -22,7 +23,7 @@ _LONGEST_WAIT_S = 8.0
 
 def not_yet_s(since_boot_s: float) -> float:
     """Return how long to wait for resolver, route and clock: minutes on a machine that has just started, else not."""
-    return 180.0 if since_boot_s < _FIRST_MINUTES_S else 10.0
+    return 180.0 if since_boot_s < _FIRST_MINUTES_S else _LATER_S
 
 
 def back_off_s(failures: int, luck: float) -> float:
@@ -38,6 +39,11 @@ def wait_silently(_why: str, _wait_s: float) -> None:
     """Tell nobody of a wait."""
 
 
+def always() -> bool:
+    """Say of every answer that nothing can be done without it."""
+    return True
+
+
 class Patience:
     """The tries of one question."""
 
@@ -46,14 +52,21 @@ class Patience:
         on_wait: OnWait = wait_silently,
         sleep: Callable[[float], None] = sleep_s,
         not_yet_for_s: float | None = None,
+        needed: Callable[[], bool] = always,
     ) -> None:
-        """Start the clock. not_yet_for_s: None = not_yet_s()."""
+        """Start the clock. not_yet_for_s: None = not_yet_s().
+
+        needed: asked when something fails; False = only what is known to pass is waited for, a rate limit and the
+        start of this machine, and what else fails is not tried again.
+        """
         self._on_wait = on_wait
         self._sleep = sleep
         self._failures = 0
         allowed_s = not_yet_s(boot_monotonic_s()) if not_yet_for_s is None else not_yet_for_s
+        self._is_starting = allowed_s > _LATER_S
         self._not_yet_until_s = monotonic_s() + allowed_s
         self._limited_left_s = LIMITED_S
+        self._needed = needed
 
     def wait_or_raise(self, exc: SourceError, stop: threading.Event | None = None) -> None:
         """Wait for the next try, or raise when there is to be none.
@@ -73,11 +86,13 @@ class Patience:
 
     def _wait_s(self, exc: SourceError) -> float | None:
         if isinstance(exc, NotYet):
-            return NOT_YET_WAIT_S if monotonic_s() < self._not_yet_until_s else None
+            in_time = monotonic_s() < self._not_yet_until_s
+            return NOT_YET_WAIT_S if in_time and (self._is_starting or self._needed()) else None
         if isinstance(exc, RateLimited) and exc.retry_after_s is not None:
             wait_s = exc.retry_after_s + SHORTEST_WAIT_S
             self._limited_left_s -= wait_s
             return wait_s if self._limited_left_s >= 0 else None
         self._failures += 1
         tries = _TRIES_FAILING if exc.code == "source-failing" else _TRIES
-        return back_off_s(self._failures, 0.99) if exc.retry and self._failures < tries else None
+        again = exc.retry and self._failures < tries and self._needed()
+        return back_off_s(self._failures, 0.99) if again else None
