@@ -54,7 +54,7 @@ def run(asked: argparse.Namespace, work: Path) -> Document:
     data = origin_folder(asked, work)
     try:
         files = make_checkpoint(data, asked.shards, asked.mib << 20)
-        with serve(data, work, files, log_requests=False) as origin:
+        with serve(data, work, files, log_requests=False, workers=asked.origin_workers) as origin:
             setting = _decide(asked, work, origin)
             costs = _rounds(asked, work, origin, setting)
     finally:
@@ -96,7 +96,7 @@ def _best_threads(asked: argparse.Namespace, work: Path, origin: Origin) -> int:
     """Return the thread count with which the plain loop is fastest, each tried once."""
     cpus = len(os.sched_getaffinity(0))
     took = {}
-    for threads in sorted({1, 2, 4, cpus, 2 * cpus}):
+    for threads in sorted({*(1 << n for n in range(cpus.bit_length())), cpus, 2 * cpus}):
         if threads <= len(origin.shards):
             took[threads] = _one(asked, work, origin, partial(_inline, threads=threads)).wall_s
     return min(took, key=lambda n: took[n])
@@ -228,6 +228,7 @@ def _document(origin: Origin, setting: Setting, costs: dict[str, list[Cost]]) ->
     for name, runs in costs.items():
         figures[f"{name}_wall_s"] = median(c.wall_s for c in runs)
         figures[f"{name}_cpu_s_per_gb"] = median(c.cpu_s for c in runs) / size_gb
+        figures[f"{name}_origin_cpu_s_per_gb"] = median(c.servers_cpu_s for c in runs) / size_gb
     figures["foreign_cpu_share"] = median(c.foreign_share for runs in costs.values() for c in runs)
     return Document("fetch", ratios, {**figures, **_versions(costs)}, setting.left_out)
 

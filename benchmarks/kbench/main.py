@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mbit", type=_positive, default=200, help="fleet: Mbit/s of the origin's line (default 200)")
     parser.add_argument("--fleet-mib", type=_positive, default=16, help="fleet: MiB of each shard (default 16)")
     parser.add_argument("--origin", type=Path, default=None, help="fetch: folder for what is served (default /dev/shm)")
+    parser.add_argument("--origin-workers", type=_positive, default=1, help="fetch: workers of its nginx (default 1)")
     parser.add_argument("--workers", type=_positive, default=8, help="pin: worker processes (default 8)")
     parser.add_argument("--files", type=_positive, default=20_000, help="cache: number of files (default 20000)")
     parser.add_argument("--tree-mib", type=_positive, default=2048, help="cache: MiB of all of them (default 2048)")

@@ -130,9 +130,9 @@ def _pieces(header: bytes, body_bytes: int, noise: memoryview) -> Iterator[bytes
 
 @contextmanager
 def serve(
-    data: Path, work: Path, files: tuple[ServedFile, ...], *, log_requests: bool, place: Place = HERE
+    data: Path, work: Path, files: tuple[ServedFile, ...], *, log_requests: bool, place: Place = HERE, workers: int = 1
 ) -> Iterator[Origin]:
-    """Run nginx over a checkpoint until the block is left.
+    """Run nginx, with so many workers, over a checkpoint until the block is left.
 
     Raises:
         RuntimeError: nginx is not installed, or did not answer in time.
@@ -144,7 +144,7 @@ def serve(
     tls_port = _free_port() if certificate else 0
     _write_api(work, files)
     config = work / "nginx.conf"
-    config.write_text(_config(data, work, files, (port, tls_port), log_requests, place.address))
+    config.write_text(_config(data, work, files, (port, tls_port), log_requests, place.address, workers))
     server = subprocess.Popen(
         [*place.inside, nginx, "-p", str(work), "-e", str(work / "error.log"), "-c", str(config)],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -229,19 +229,21 @@ def _tree_entry(file: ServedFile) -> Mapping[str, object]:
 
 
 def _config(
-    data: Path, work: Path, files: tuple[ServedFile, ...], ports: tuple[int, int], log_requests: bool, address: str
-) -> str:
+    data: Path, work: Path, files: tuple[ServedFile, ...], ports: tuple[int, int], log_requests: bool, address: str,
+    workers: int,
+) -> str:  # fmt: skip
     etags = "".join(f'    "{f.path}" \'"{f.etag}"\';\n' for f in files)
     linked = "".join(f'    "{f.path}" \'"{f.sha256}"\';\n' for f in files if f.sha256)
     sizes = "".join(f'    "{f.path}" "{f.size_bytes}";\n' for f in files if f.sha256)
     temp = "".join(f"  {kind}_temp_path {work}/tmp;\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     plain, secure = ports
+    spread = " reuseport" if workers > 1 else ""  # else the worker that was idle last gets most connections
     tls = (
-        f"listen {address}:{secure} ssl; ssl_certificate {work}/tls.pem; ssl_certificate_key {work}/tls.key;\n"
+        f"listen {address}:{secure} ssl{spread}; ssl_certificate {work}/tls.pem; ssl_certificate_key {work}/tls.key;\n"
         "    ssl_protocols TLSv1.3;"
     )
     return f"""{"user root;" if os.geteuid() == 0 else ""}
-daemon off; worker_processes 1; pid {work}/nginx.pid; error_log {work}/error.log;
+daemon off; worker_processes {workers}; pid {work}/nginx.pid; error_log {work}/error.log;
 events {{ worker_connections 1024; }}
 http {{
   access_log {f"{work}/access.log" if log_requests else "off"};
@@ -257,7 +259,7 @@ http {{
     default "";
 {sizes}  }}
   server {{
-    listen {address}:{plain}; {tls if secure else ""}
+    listen {address}:{plain}{spread}; {tls if secure else ""}
     location ~ ^/api/models/{REPO}(/revision/(main|{COMMIT}))?$ {{
       default_type application/json; alias {work}/info.json;
     }}
