@@ -50,7 +50,7 @@ class BootOptions:
 
     serve: start the engine and wait until it answers. exit_when_ready: stop it again then (a smoke test).
     standby: with serve: start it only when `kboot live` is said.
-    offline: ask no source. only, skip: phases. gpu: plan for this class in place of the node's.
+    offline: ask no source. only, skip: phases. gpu: only a layout for this class.
     nodes: only a layout of so many. node_rank, head_address: this node's place in it, and where node 0 is;
     None = as the fleet has it, else the first of one.
     token_file: Hub token of the node's configuration; empty = the environment's. weights: without them, only the small

@@ -184,6 +184,15 @@ def test_without_gpus_the_weights_need_ram() -> None:
     assert ["ram", "disk"] == [each.what for each in fit_node(facts, layout(0), GIB, ()).lines]
 
 
+def test_gpus_that_are_not_there_are_not_called_too_small() -> None:
+    """The error says how many of the class there are, and what judges hardware that is elsewhere."""
+    error = node_does_not_fit(fit_node(node(), layout(2), GIB, ()))
+
+    assert "gpus-missing" == error.code
+    assert error.message.startswith("layout mine does not fit this node: 0 of 2 GPUs of class ")
+    assert error.hint.endswith("`kboot fit --gpu CLASS` judges those that are not here")
+
+
 def test_the_error_tells_every_resource_that_is_short() -> None:
     """GPU first, then RAM and disk, each with what to do."""
     facts = node(card(0, 24 * GIB, 0), memory=MemoryFacts(4 * GIB, GIB, None, 0, 0, None, None), mounts=mount(10**9))

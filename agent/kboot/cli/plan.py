@@ -29,7 +29,7 @@ PLAN_STATUSES = (
     (ExitStatus.USAGE, "--gpu or --nodes: the profile has no such layout"),
     (ExitStatus.PROFILE, "the profile or configuration is not valid"),
     (ExitStatus.FACT_MISSING, "a fact that the plan needs could not be read"),
-    (ExitStatus.DOES_NOT_FIT, "GPU memory, RAM or disk is too small"),
+    (ExitStatus.DOES_NOT_FIT, "GPUs are missing, or GPU memory, RAM or disk is too small"),
     (ExitStatus.LICENSE, "the model's terms are not accepted"),
     (ExitStatus.SOURCE, "the listing cannot be had from any source"),
 )
@@ -47,7 +47,7 @@ PLAN_STATUSES = (
 )
 @click.option("--serve", is_flag=True, help="Plan the start of the engine as well.")
 @click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
-@click.option("--gpu", metavar="CLASS", help="Plan for this class of GPU, e.g. B300, in place of the node's.")
+@click.option("--gpu", metavar="CLASS", help="Only a layout for this class of GPU, e.g. B300.")
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="Only a layout of so many nodes.")
 @click.option(
     "--node-rank",

@@ -24,6 +24,7 @@ HOST_BYTES_PER_WORKER = 4 * GIB
 """Host memory of one GPU worker with its front ends: 2.2 + 1 + 1 GiB (vLLM 0.26.0, 2x H200, recorded boot)."""
 
 
+_HINT_MISSING = "a plan needs the GPUs themselves; `kboot fit --gpu CLASS` judges those that are not here"
 _HINT_DISK = "free space, or point state_dir in kboot.toml at a larger disk"
 
 
@@ -124,14 +125,16 @@ def node_does_not_fit(verdict: FitVerdict) -> DoesNotFit:
     """Build the error for a node that is too small."""
     first, *others = (line.text for line in verdict.short)
     holders = f"end pid {', '.join(map(str, verdict.pids))}, or take other GPUs" if verdict.pids else ""
-    gpu_short = any(line.what == "gpu" for line in verdict.short)
+    gpu = next((line for line in verdict.short if line.what == "gpu"), None)
+    missing = gpu is not None and gpu.have_bytes is None
+    code = "gpus-missing" if missing else "gpu-memory-too-small" if gpu else f"{verdict.short[0].what}-too-small"
     hints = {
-        "gpu": holders or "take a layout with more GPUs",
+        "gpu": _HINT_MISSING if missing else holders or "take a layout with more GPUs",
         "ram": "free memory, or raise the memory limit of the service",
         "disk": _HINT_DISK,
     }
     return DoesNotFit(
-        "gpu-memory-too-small" if gpu_short else f"{verdict.short[0].what}-too-small",
+        code,
         f"layout {verdict.layout} does not fit this node: {first}",
         where=tuple(others),
         hint="; ".join(hints[line.what] for line in verdict.short),

@@ -22,7 +22,7 @@ def matching_layouts(
 ) -> tuple[LayoutAsk, ...]:
     """Return the layouts whose GPUs this node has, enough of them, in the profile's order; `gpu = "none"` needs none.
 
-    gpu: a node class to plan for in place of what the node has (`--gpu B300` on a machine that builds images).
+    gpu: only layouts for this class, whether the node has such GPUs or not.
 
     Raises:
         UsageError: `gpu` names no class of the profile's layouts.
@@ -129,7 +129,7 @@ def _unknown_gpus(profile: Profile, gpu: GpuFacts) -> FactMissing:
         "gpus-unknown",
         f"{len(gpu.pci_bus_ids)} NVIDIA devices are on the PCI bus, but NVML did not say what they are: {gpu.nvml}",
         where=tuple(text for text in (gpu.detail, *(wants_words(layout) for layout in profile.layout)) if text),
-        hint="`kboot doctor` says what is wrong with the driver; `--gpu CLASS` plans without asking it",
+        hint="`kboot doctor` says what is wrong with the driver",
     )
 
 
