@@ -8,6 +8,7 @@ from kboot.quantities import (
     show_bytes,
     show_file_in_memory,
     show_gb,
+    show_gb_of,
     show_memory,
     show_outlook,
     show_rate,
@@ -111,3 +112,20 @@ def test_an_outlook_of_less_than_a_second_is_not_counted_out() -> None:
 
     assert "serving in under 1 s (median of 2 boots)" == show_outlook(0.004, "serving", basis)
     assert "prepared in about 1.2 s (median of 2 boots)" == show_outlook(1.2, "prepared", basis)
+
+
+@pytest.mark.parametrize(
+    ("expected", "part", "whole"),
+    [
+        ("181 of 1,446 GB", 181_000_000_000, 1_446_000_000_000),
+        ("26.7 of 112 MB", 26_700_000, 112_000_000),
+        ("0.1 of 1.1 GB", 112_000_000, 1_100_000_000),
+        ("under 0.1 of 24 GB", 26_700_000, 24_000_000_000),
+        ("0 of 24 GB", 0, 24_000_000_000),
+        ("10 of 20.5 kB", 10_000, 20_500),
+        ("0 of 0 B", 0, 0),
+    ],
+)
+def test_a_part_is_in_the_unit_of_its_whole(expected: str, part: int, whole: int) -> None:
+    """Two numbers that are compared have one unit, that of the larger."""
+    assert expected == show_gb_of(part, whole)

@@ -20,8 +20,18 @@ def show_gb(size_bytes: int) -> str:
     """Return decimal gigabytes for sums that are read together: "1,561 GB", "4.3 GB"; "28.5 MB" of a little."""
     if 0 < abs(size_bytes) < 50_000_000:
         return f"{size_bytes / 1e6:.1f} MB".replace(".0 MB", " MB")
-    value = size_bytes / 1e9
-    return f"{value:,.0f} GB" if abs(value) >= 99.95 else f"{value:.1f} GB".replace(".0 GB", " GB")
+    return f"{_one_place(size_bytes / 1e9)} GB"
+
+
+def show_gb_of(part_bytes: int, whole_bytes: int) -> str:
+    """Return a part and its whole in the unit of the whole: "181 of 1,446 GB", "26.7 of 112 MB"."""
+    unit = next((i for i in range(3) if whole_bytes < 1000 ** (i + 1)), 3)
+    part, whole = part_bytes / 1000**unit, whole_bytes / 1000**unit
+    return f"{'under 0.1' if 0 < part < 0.05 else _one_place(part)} of {_one_place(whole)} {_BYTE_UNITS[unit]}"
+
+
+def _one_place(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.1f}".removesuffix(".0")
 
 
 def show_memory(size_bytes: float) -> str:

@@ -65,7 +65,7 @@ def test_what_is_here_in_part_is_said_with_who_vouches_for_it() -> None:
         ckpt_complete.run(NODE, PROFILE, part).status,
         "of 3 what this node's ranks load" in ckpt_complete.run(NODE, PROFILE, part).seen,
     )
-    assert "6 GB of 24 GB in 3 files proven by range digests that gpu02 published, not by the file's own hash" in seen
+    assert "6 of 24 GB in 3 files proven by range digests that gpu02 published, not by the file's own hash" in seen
 
 
 def test_an_unreadable_ledger_is_not_a_checkpoint_nobody_hashed() -> None:

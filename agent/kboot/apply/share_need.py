@@ -16,7 +16,7 @@ from kboot.plan.memory.model import Model
 from kboot.plan.memory.tensors import HeaderNotValid
 from kboot.plan.shares import holders, is_divided, local_experts, needed_pieces, why_whole
 from kboot.profile.types import LayoutAsk
-from kboot.quantities import show_gb
+from kboot.quantities import show_gb_of
 from kboot.sources.types import Source
 from kboot.store.store import Store
 
@@ -138,7 +138,7 @@ def _said(files: Sequence[LocalFile]) -> str:
     shares = [f.share for f in files if f.share is not None]
     here = size_bytes - sum(f.file.size_bytes for f in files if f.share) + sum(share.size_bytes for share in shares)
     return (
-        f"fleet.fetch = local-experts: {show_gb(here)} of {show_gb(size_bytes)} ({100 * here // max(1, size_bytes)} %) "
+        f"fleet.fetch = local-experts: {show_gb_of(here, size_bytes)} ({100 * here // max(1, size_bytes)} %) "
         f"are for this node; of {len(shares)} files it gets a part, proven by range digests of other nodes and not by "
         "the file's own hash"
     )

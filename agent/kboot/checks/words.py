@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kboot.cpulist import format_cpu_list
-from kboot.quantities import show_gb
+from kboot.quantities import show_gb_of
 
 if TYPE_CHECKING:
     from kboot.checkpoint import LocalFile
@@ -30,7 +30,7 @@ def in_part(shared: Sequence[LocalFile]) -> str:
     have, size = sum(f.have_bytes for f in shared), sum(f.file.size_bytes for f in shared)
     nodes = some(sorted({f.told_by for f in shared}))
     return (
-        f"{show_gb(have)} of {show_gb(size)} in {count(len(shared), 'file')} proven by range digests that {nodes} "
+        f"{show_gb_of(have, size)} in {count(len(shared), 'file')} proven by range digests that {nodes} "
         "published, not by the file's own hash"
     )
 

@@ -14,7 +14,7 @@ from kboot.errors import DoesNotFit, UsageError
 from kboot.plan.memory.place import Placed, best_way, place
 from kboot.plan.memory.reserve import RESERVE_BYTES, RESERVES, Reserve
 from kboot.profile.types import LayoutAsk, NodeClass
-from kboot.quantities import show_gb
+from kboot.quantities import show_gb, show_gb_of
 
 if TYPE_CHECKING:
     from kboot.plan.memory.model import Model
@@ -214,7 +214,7 @@ def why(row: FitRow) -> str:
 def _held(part: str, held: int, stored: int) -> str:
     """Return one term of a sum: "routed experts 181 of 1,446 GB", "shared experts 24.3 GB whole"."""
     if held < stored:
-        return f"{part} {show_gb(held).removesuffix(' GB')} of {show_gb(stored)}"
+        return f"{part} {show_gb_of(held, stored)}"
     return f"{part} {show_gb(held)}" + (" whole" if stored else "")
 
 
