@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kboot.checks.every import CHECKS
 from kboot.checks.types import EVERYWHERE, Check, Finding
-from kboot.report.text_doctor import doctor_text
+from kboot.report.text_doctor import checks_text, doctor_text
 
 Golden = Callable[[str, str], None]
 
@@ -56,3 +57,11 @@ def test_what_it_said_at_an_earlier_boot_stands_beside_it() -> None:
 
     assert "before  warn: 1 GPU is slow" in text
     assert 1 == text.count("before")
+
+
+def test_an_id_does_not_touch_what_it_asks() -> None:
+    """Two blanks are between the longest id and the next column, in the list and in findings."""
+    longest = max(CHECKS, key=lambda each: len(each.id))
+
+    assert checks_text([longest]).startswith(f"{longest.id}  {longest.asks[:20]}")
+    assert f"{longest.id}  all of it" in doctor_text([(longest, Finding("ok", "all of it"))], "")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _ORDER: tuple[Status, ...] = ("fail", "unknown", "warn", "ok", "skip")
 _STYLE_OF: dict[Status, Style] = {"fail": "bad", "unknown": "warn", "warn": "warn", "ok": "good", "skip": "faint"}
 _ID = 22
+"""The longest id there is."""
+
 _NOTHING: Mapping[str, str] = {}
 
 
@@ -41,7 +43,7 @@ def doctor_text(
 
 def _finding(check: Check, finding: Finding, verbose: bool, paint: Paint, before: str) -> list[str]:
     """Return one finding: status and id, what was seen, and for a bad one all that helps."""
-    head = f"{finding.status:<8} {check.id:<{_ID}} "
+    head = f"{finding.status:<8} {check.id:<{_ID}}  "
     first, *rest = wrap(finding.seen, head)
     lines = [paint(finding.status, _STYLE_OF[finding.status]) + first[len(finding.status) :], *rest]
     bad = finding.status in ("fail", "warn", "unknown")
@@ -59,7 +61,7 @@ def checks_text(checks: Sequence[Check], *, verbose: bool = False) -> str:
     """Return what checks ask, a line each in the order they are shown; verbose: and where they read it."""
     lines: list[str] = []
     for check in checks:
-        lines += wrap(check.asks, f"{check.id:<{_ID}} ")
+        lines += wrap(check.asks, f"{check.id:<{_ID}}  ")
         if verbose:
-            lines += wrap(check.source, f"{'':<{_ID}} source  ")
+            lines += wrap(check.source, f"{'':<{_ID}}  source  ")
     return join(lines)
