@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import pytest
-from annotated_types import Ge, Le, MinLen, MultipleOf
 from pydantic_core import ValidationError
 
 from kboot.profile.schema import validator
@@ -17,16 +16,16 @@ from kboot.profile.schema import validator
 class Part:
     """A table in a list of tables."""
 
-    share: Annotated[float, Ge(0.0), Le(1.0)] | None = None
+    share: Annotated[float, ("ge", 0.0), ("le", 1.0)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """Every kind of type that profiles have."""
 
-    name: Annotated[str, MinLen(2)]
+    name: Annotated[str, ("min_length", 2)]
     pair: tuple[int, int]
-    parts: Annotated[tuple[Part, ...], MinLen(1)]
+    parts: Annotated[tuple[Part, ...], ("min_length", 1)]
     word: Literal["a", "b"] = "b"
     env: Mapping[str, str] = field(default_factory=dict)
     on: bool = True
@@ -36,7 +35,7 @@ class Whole:
 class Strange:
     """A bound that no profile has."""
 
-    even: Annotated[int, MultipleOf(2)]
+    even: Annotated[int, ("multiple_of", 2)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from dataclasses import MISSING, Field, fields
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, core_schema
 
 T = TypeVar("T")
 _CONFIG = CoreConfig(extra_fields_behavior="forbid", allow_inf_nan=False)
+_BOUNDS = frozenset({"ge", "gt", "le", "min_length"})
 _PLAIN: dict[object, Callable[..., CoreSchema]] = {
     bool: core_schema.bool_schema,
     float: core_schema.float_schema,
@@ -63,7 +63,7 @@ def _schema(hint: object, bounds: Mapping[str, Any]) -> CoreSchema:
     args = get_args(hint)
     match get_origin(hint):
         case _ if hint is Annotated or hasattr(hint, "__metadata__"):
-            return _schema(args[0], {name: value for rule in args[1:] for name, value in [_bound(rule)]})
+            return _schema(args[0], _bounds(args[1:]))
         case origin if origin is Literal:
             return core_schema.literal_schema(list(args))
         case origin if origin in (Union, types.UnionType) and len(args) == 2 and args[1] is types.NoneType:
@@ -80,17 +80,8 @@ def _schema(hint: object, bounds: Mapping[str, Any]) -> CoreSchema:
             raise TypeError(f"no description for the type {hint}")
 
 
-def _bound(rule: object) -> tuple[str, Any]:
-    match rule:
-        case Ge(ge=value):
-            return "ge", value
-        case Gt(gt=value):
-            return "gt", value
-        case Le(le=value):
-            return "le", value
-        case Lt(lt=value):
-            return "lt", value
-        case MinLen(min_length=value):
-            return "min_length", value
-        case _:
-            raise TypeError(f"no description for the bound {rule}")
+def _bounds(pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+    bounds = dict(pairs)
+    if unknown := sorted(bounds.keys() - _BOUNDS):
+        raise TypeError(f"no description for the bound {', '.join(unknown)}")
+    return bounds

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, MinLen
-
-Fraction = Annotated[float, Ge(0.0), Le(1.0)]
-Positive = Annotated[int, Gt(0)]
-NotNegative = Annotated[int, Ge(0)]
-NotNegativeUsd = Annotated[float, Ge(0.0)]
+# A bound is a pair as the validator of kboot.profile.schema has it: ("ge", 0) is at least 0.
+Fraction = Annotated[float, ("ge", 0.0), ("le", 1.0)]
+Positive = Annotated[int, ("gt", 0)]
+NotNegative = Annotated[int, ("ge", 0)]
+NotNegativeUsd = Annotated[float, ("ge", 0.0)]
 EngineName = Literal["vllm", "sglang", "tokenspeed", "command", "demo"]
 
 
@@ -58,8 +57,8 @@ class CheckpointAsk:
     the small files an engine needs).
     """
 
-    repo: Annotated[str, MinLen(3)]
-    revision: Annotated[str, MinLen(1)] = "main"
+    repo: Annotated[str, ("min_length", 3)]
+    revision: Annotated[str, ("min_length", 1)] = "main"
     sources: tuple[str, ...] = ("hub",)
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -76,7 +75,7 @@ class LicenseCondition:
     compared with what `[operator]` in kboot.toml declares. uses: for whom it is; empty = for every use.
     """
 
-    needs: Annotated[str, MinLen(1)]
+    needs: Annotated[str, ("min_length", 1)]
     uses: tuple[Literal["internal", "product", "sells-access"], ...] = ()
     group_revenue_usd_12_months_above: NotNegativeUsd | None = None
     monthly_revenue_usd_above: NotNegativeUsd | None = None
@@ -136,8 +135,8 @@ class LayoutAsk:
     are those served.
     """
 
-    name: Annotated[str, MinLen(1)]
-    gpu: Annotated[str, MinLen(1)]
+    name: Annotated[str, ("min_length", 1)]
+    gpu: Annotated[str, ("min_length", 1)]
     gpus_per_node: NotNegative
     nodes: Positive = 1
     engine: EngineName = "vllm"
@@ -158,11 +157,11 @@ class FetchAsk:
     sources that throttle each connection, hf_xet for the Hub's deduplicated store. http does what they cannot.
     """
 
-    streams: Annotated[int, Ge(0), Le(256)] = 0
+    streams: Annotated[int, ("ge", 0), ("le", 256)] = 0
     max_rate_mib_s: NotNegative = 0
-    attempts: Annotated[int, Ge(1), Le(20)] = 4
-    connect_timeout_s: Annotated[float, Gt(0.0), Le(60.0)] = 5.0
-    stall_timeout_s: Annotated[float, Gt(0.0), Le(600.0)] = 30.0
+    attempts: Annotated[int, ("ge", 1), ("le", 20)] = 4
+    connect_timeout_s: Annotated[float, ("gt", 0.0), ("le", 60.0)] = 5.0
+    stall_timeout_s: Annotated[float, ("gt", 0.0), ("le", 600.0)] = 30.0
     transport: Literal["http", "hf_transfer", "hf_xet"] = "http"
 
 
@@ -181,7 +180,7 @@ class VerifyAsk:
     """
 
     mode: Literal["ledger", "quick", "full"] = "ledger"
-    threads: Annotated[int, Ge(0), Le(256)] = 0
+    threads: Annotated[int, ("ge", 0), ("le", 256)] = 0
     image: Literal["full", "bake"] = "full"
     image_hash: Literal["beside", "after"] = "after"
     fs_verity: bool = False
@@ -204,7 +203,7 @@ class CpuAsk:
     """
 
     pin: bool = True
-    housekeeping_cpus: Annotated[int, Ge(-1)] = -1
+    housekeeping_cpus: Annotated[int, ("ge", -1)] = -1
     governor: str = "performance"
 
 
@@ -242,7 +241,7 @@ class ServeAsk:
     """
 
     host: str = "0.0.0.0"
-    port: Annotated[int, Ge(1), Le(65535)] = 8000
+    port: Annotated[int, ("ge", 1), ("le", 65535)] = 8000
     served_name: str = ""
     ready_timeout_s: Positive = 7200
     probe: Literal["health", "completion"] = "health"
@@ -272,11 +271,11 @@ class FleetAsk:
     discovery: Discovery = "none"
     peers: tuple[str, ...] = ()
     dns: str = ""
-    port: Annotated[int, Ge(1), Le(65535)] = 7417
+    port: Annotated[int, ("ge", 1), ("le", 65535)] = 7417
     bind: str = ""
     key_file: str = ""
-    serve_mib_s_while_serving: Annotated[float, Ge(0.0)] = 64.0
-    start_timeout_s: Annotated[float, Gt(0.0), Le(86400.0)] = 240.0
+    serve_mib_s_while_serving: Annotated[float, ("ge", 0.0)] = 64.0
+    start_timeout_s: Annotated[float, ("gt", 0.0), ("le", 86400.0)] = 240.0
     differences: Literal["refuse", "warn"] = "refuse"
     fetch: Literal["whole", "local-experts"] = "whole"
 
@@ -293,7 +292,7 @@ class Profile:
     name: str
     schema: Literal[1]
     checkpoint: CheckpointAsk
-    layout: Annotated[tuple[LayoutAsk, ...], MinLen(1)]
+    layout: Annotated[tuple[LayoutAsk, ...], ("min_length", 1)]
     model: ModelAsk = field(default_factory=ModelAsk)
     license: LicenseAsk = field(default_factory=LicenseAsk)
     fetch: FetchAsk = field(default_factory=FetchAsk)
@@ -355,7 +354,7 @@ class NodeConfig:
     state_dir: str = ""
     runtime_dir: str = ""
     token_file: str = ""
-    metrics_port: Annotated[int, Ge(0), Le(65535)] = 0
+    metrics_port: Annotated[int, ("ge", 0), ("le", 65535)] = 0
     metrics_file: str = ""
     reclaim: tuple[str, ...] = ()
     standby: bool = False
