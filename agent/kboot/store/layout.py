@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import posixpath
 import re
 from collections.abc import Set
 from dataclasses import dataclass
@@ -111,9 +110,9 @@ def _respell(repo: str, folder: str) -> str:
     return spelled[: len(owner)] + slash + spelled[len(owner) + 2 :] if slash else spelled
 
 
-def link_target(folder: RepoFolder, commit: str, path: str, blob_id: str) -> str:
+def link_target(path: str, blob_id: str) -> str:
     """Return what the snapshot's link says: relative, so that the hub folder can be moved or baked as a whole."""
-    return posixpath.relpath(folder.blob(blob_id), (folder.snapshot(commit) / path).parent)
+    return f"{'../' * path.count('/')}../../blobs/{blob_id}"
 
 
 def place(blob: Path, link: Path, target: str, *, symlinks: bool = True) -> LinkKind:

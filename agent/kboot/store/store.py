@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,8 +67,11 @@ class Store:
 
     def content_path(self, repo: str, file: RemoteFile) -> Path:
         """Return where the bytes of a file are: the proven content, or what is here of it in part."""
-        blob, data = self.blob_path(repo, file.blob_id), self.shares.data_path(repo, file.blob_id)
-        return data if not exists(blob) and exists(data) else blob
+        blob = self.blob_path(repo, file.blob_id)
+        if exists(blob):
+            return blob
+        data = self.shares.data_path(repo, file.blob_id)
+        return data if exists(data) else blob
 
     def part_path(self, repo: str, blob_id: str) -> Path:
         """Return where the content grows while it is fetched; the same name in every run."""
@@ -132,12 +135,12 @@ class Store:
 
     def local(self, listing: Listing) -> tuple[LocalFile, ...]:
         """Return the state of each wanted file, from names, identities and the ledger; no content is read."""
-        rows = self.ledger.rows(listing.repo)
-        return tuple(self._local(listing.repo, file, rows.get(file.blob_id)) for file in listing.files)
+        rows, blobs = self.ledger.rows(listing.repo), self.folder(listing.repo).blobs
+        return tuple(self._local(listing.repo, file, blobs, rows.get(file.blob_id)) for file in listing.files)
 
     def look(self, repo: str, file: RemoteFile) -> LocalFile:
         """Return the state of one file as it is now; no content is read."""
-        return self._local(repo, file, self.ledger.row(repo, file.blob_id))
+        return self._local(repo, file, self.folder(repo).blobs, self.ledger.row(repo, file.blob_id))
 
     def read_proven(self, repo: str, file: RemoteFile, limit_bytes: int) -> bytes | None:
         """Return the content of a small file if it is on this disk and is what the commit lists; it is hashed now."""
@@ -160,8 +163,8 @@ class Store:
         """
         return self._marks.mark(path, identity(path))
 
-    def _local(self, repo: str, file: RemoteFile, row: Row | None) -> LocalFile:
-        blob = self.blob_path(repo, file.blob_id)
+    def _local(self, repo: str, file: RemoteFile, blobs: Path, row: Row | None) -> LocalFile:
+        blob = blobs / file.blob_id
         try:
             found = self.mark(blob)
         except OSError as exc:
@@ -283,7 +286,7 @@ class Store:
         """
         folder = self.folder(listing.repo)
         blob, link = folder.blob(file.blob_id), folder.snapshot(listing.commit) / file.path
-        target = layout.link_target(folder, listing.commit, file.path, file.blob_id)
+        target = layout.link_target(file.path, file.blob_id)
         row = self.ledger.rows(listing.repo).get(file.blob_id)
         before = self.mark(blob)
         kind = layout.place(blob, link, target, symlinks=symlinks)
@@ -302,17 +305,17 @@ class Store:
         if self.is_shared(listing):
             linked = self.shares.is_linked
             return tuple(f for f in listing.files if not linked(listing, f, folder.blob(f.blob_id)))
-        return tuple(file for file in listing.files if not self._is_linked(folder, listing, file, rows))
+        snapshot, blobs = folder.snapshot(listing.commit), folder.blobs
+        return tuple(
+            file
+            for file in listing.files
+            if not self._is_linked(snapshot / file.path, file, blobs, rows.get(_copy_name(listing, file)))
+        )
 
-    def _is_linked(
-        self, folder: layout.RepoFolder, listing: Listing, file: RemoteFile, rows: Mapping[str, Row]
-    ) -> bool:
-        link = folder.snapshot(listing.commit) / file.path
-        target = layout.link_target(folder, listing.commit, file.path, file.blob_id)
-        if layout.leads_to(link, target, folder.blob(file.blob_id)):
+    def _is_linked(self, link: Path, file: RemoteFile, blobs: Path, copy: Row | None) -> bool:
+        if layout.leads_to(link, layout.link_target(file.path, file.blob_id), blobs / file.blob_id):
             return True
-        row = rows.get(_copy_name(listing, file))
-        return row is not None and not link.is_symlink() and link.is_file() and self.mark(link).same_file(row.mark)
+        return copy is not None and not link.is_symlink() and link.is_file() and self.mark(link).same_file(copy.mark)
 
     def is_published(self, listing: Listing, model_path: Path) -> bool:
         """Return whether snapshot, listing and ref are whole and the serving path leads to the snapshot."""
