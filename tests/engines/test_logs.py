@@ -192,6 +192,96 @@ class TestVllm033:
         assert () == fed("vllm", CORE + "Initializing a V1 LLM engine (v0.33.0) with config").spans()[0].ranks
 
 
+class TestReportedCauses:
+    """First causes as public reports quote them."""
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "Exception: Capture cuda graph failed: CUDA out of memory.",  # sglang#5883
+            "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach the Hub: offline mode is enabled.",  # vllm#3719
+            "Fatal Python error: Bus error",  # vllm#1771
+            "/usr/bin/ld: cannot find -lcuda: No such file or directory",  # vllm#11643
+            "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",  # vllm#29469
+            "AssertionError",
+        ],
+    )
+    def test_is_named_however_it_is_spelt(self, line: str) -> None:
+        """A traceback's last line without a known ending, a signal's name, a compiler's or a linker's complaint."""
+        failure = fed("sglang", "Traceback (most recent call last):", '  File "a.py", line 1, in b', line).failure()
+
+        assert failure is not None
+        assert line == failure.text
+
+    @pytest.mark.parametrize(
+        ("lines", "cause"),
+        [
+            (
+                (
+                    "(APIServer pid=7) pydantic_core.ValidationError: 1 validation error for ModelConfig",
+                    "(APIServer pid=7)   Value error, No model architectures are specified [type=value_error, input_v",
+                    "(APIServer pid=7)     For further information visit https://errors.pydantic.dev/2.9/v/value_error",
+                ),
+                "pydantic_core.ValidationError: 1 validation error for ModelConfig: "
+                "Value error, No model architectures are specified",
+            ),  # vllm#26161, vllm-omni#2170
+            (
+                (
+                    "ValidationError: 1 validation error for EngineArgs",
+                    RANK0 + "another process says something meanwhile",
+                    "max_model_len",
+                    "  Input should be a valid integer [type=int_parsing]",
+                    "    For further information visit",
+                ),
+                "ValidationError: 1 validation error for EngineArgs: max_model_len: Input should be a valid integer",
+            ),
+            (
+                (
+                    "terminate called after throwing an instance of 'c10::DistBackendError'",
+                    "  what():  [PG ID 2] NCCL error: remote process exited",
+                    "Fatal Python error: Aborted",
+                ),
+                "terminate called after throwing an instance of 'c10::DistBackendError': "
+                "what():  [PG ID 2] NCCL error: remote process exited",
+            ),
+        ],
+    )
+    def test_has_the_reason_that_the_next_lines_give(self, lines: tuple[str, ...], cause: str) -> None:
+        """A count of validation errors and a C++ class say nothing; what they mean is indented below."""
+        failure = fed("vllm", *lines).failure()
+
+        assert failure is not None
+        assert cause == failure.text
+
+    @pytest.mark.parametrize(
+        ("line", "process", "level", "text"),
+        [
+            ("[rank1]: ValueError: no", "rank1", "", "ValueError: no"),  # vllm#11643
+            (
+                "[rank3]:[E1130 06:29:37.12 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught a timeout",
+                "rank3",
+                "ERROR",
+                "[Rank 3] Watchdog caught a timeout",
+            ),
+            (
+                "(EngineCore_DP0 pid=1) (RayWorkerWrapper pid=7, ip=10.0.0.2) ERROR 11-30 06:29:37 [w.py:620] no",
+                "RayWorkerWrapper",
+                "ERROR",
+                "no",
+            ),
+            ("(VllmWorker rank=1 pid=336) RuntimeError: no", "VllmWorker", "", "RuntimeError: no"),  # vllm#16336
+            ("ERROR:    [Errno 98] address already in use", "", "ERROR", "[Errno 98] address already in use"),
+        ],
+    )
+    def test_is_read_behind_the_marks_of_torch_ray_and_uvicorn(
+        self, line: str, process: str, level: str, text: str
+    ) -> None:
+        """Each puts its own decoration before the same words."""
+        found = parse(line)
+
+        assert (process, level, text) == (found.process, found.level, found.text)
+
+
 def test_sglang() -> None:
     """Its lines carry time and rank in brackets, its phases their own words."""
     reader = fed(

@@ -60,6 +60,28 @@ def test_a_recorded_failure_names_cause_rank_and_remedy(log: str, cause: str, pr
         ("safetensors_rust.SafetensorError: Error while deserializing header", "--mode full --repair"),
         ("RuntimeError: Error 802: system not yet initialized", "fabric manager"),
         ("OSError: [Errno 28] No space left on device", "/dev/shm"),
+        ("main.c:5:10: fatal error: Python.h: No such file or directory", "python3-dev"),  # vllm#27890, sglang#1117
+        ("/usr/bin/ld: cannot find -lcuda: No such file or directory", "libcuda.so.1"),  # vllm#11643, vllm#12559
+        ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "TRITON_PTXAS_PATH"),  # triton#8539
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'", "ninja is neither in PATH"),  # vllm#49029
+        ("RuntimeError: Failed to find C compiler. Please specify via CC environment variable.", "cache.toolchain"),
+        ("Fatal Python error: Bus error", "fit.shm"),  # vllm#1771
+        ("Worker proc VllmWorker-0 died unexpectedly (exit code: -9)", "sys.oom"),
+        ("RuntimeError: Engine core initialization failed. Failed core proc(s): {'EngineCore_DP0': -9}", "sys.oom"),
+        ("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "--context-length"),
+        ("ValueError: No available memory for the cache blocks. Try increasing", "--max-model-len"),
+        ("DistNetworkError: code: -98, name: EADDRINUSE, message: address already in use", "ss -ltnp"),
+        ("DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.", "kboot fleet status"),
+        ("Error 803: system has unsupported display driver / cuda driver combination", "gpu.cuda_init"),
+        ("RuntimeError: The NVIDIA driver on your system is too old (found version 12020)", "gpu.driver_cuda_compat"),
+        ("torch.AcceleratorError: CUDA error: all CUDA-capable devices are busy or unavailable", "gpu.compute_mode"),
+        ("ValueError: model type `new` but Transformers does not recognize this architecture", "older than the model"),
+        ("OfflineModeIsEnabled: Cannot reach the Hub: offline mode is enabled", "draft model"),  # vllm#3719, vllm#29706
+        ("PermissionError: [Errno 13] Permission denied: '/.triton'", "may not write there"),
+        ("ImportError: libc.so.6: version `GLIBC_2.32' not found (required by _C.so)", "newer system"),
+        ("ImportError: libcudart.so.12: cannot open shared object file", "libcudart.so.12 is of a package"),
+        ("ImportError: libcuda.so.1: cannot open shared object file", "NVIDIA_DRIVER_CAPABILITIES"),  # gpustack#3810
+        ("Illegal instruction (core dumped)", "/proc/cpuinfo"),
     ],
 )
 def test_common_causes_have_a_next_step(cause: str, words: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kboot.profile.secrets import without_secrets
@@ -13,15 +13,23 @@ if TYPE_CHECKING:
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}")
-# "(Worker_DP0_EP0 pid=4345) INFO 11-30 06:29:37 [weight_utils.py:869] message"; every part may be absent.
+# "(Worker_DP0_EP0 pid=4345) INFO 11-30 06:29:37 [weight_utils.py:869] message"; every part may be absent. Ray repeats
+# what a worker said within its own "(RayWorkerWrapper pid=7, ip=10.0.0.2)"; "ERROR:    message" is uvicorn's.
+_LEVEL = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)"
 _VLLM = re.compile(
-    r"(?:\((?P<process>[\w.:-]+) pid=\d+\) ?)?"
-    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]+\] ?)?"
+    r"(?:\((?P<process>[\w.:-]+)(?: \w+=\d+)* pid=\d+(?:, ip=[\w.:]+)?\) ?)*"
+    rf"(?:{_LEVEL}(?: \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]+\] ?|: +))?"
 )
+# "[rank3]: message" of a torch traceback, "[rank3]:[E1130 06:29:37.1 ProcessGroupNCCL.cpp:616] message" of its C++ part
+_TORCH = re.compile(r"\[(?P<process>rank\d+)\]: ?(?:\[(?P<level>[IWEF])\d{4} [\d:.]+ [\w.]+:\d+\] ?)?")
+_TORCH_LEVELS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
 # "[2026-11-30 06:29:37 DP0 TP0] message", "[ts] message"
 _BRACKETS = re.compile(r"\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?P<process>[A-Z]+\d[\w ]*))?|ts|smg)\] ?")
 _FAILED_PROCESS = re.compile(r"(?:WorkerProc|EngineCore) failed to start")
 _RANK = re.compile(r"\d+")
+_UNSAID = re.compile(r"validation errors? for [\w.]+$|^terminate called after throwing an instance of ")
+"""Causes whose reason is in the lines that follow: the first of these that is indented ends it."""
+_REASON_LINES = 3
 _QUIET_S = 120.0
 _BAR = re.compile(r"\d+%\|.*\| *\d+/\d+|\d+% Completed \| \d+/\d+")
 
@@ -114,6 +122,7 @@ class LogReader:
     _hits: dict[str, list[int]] = field(default_factory=dict)
     _threads: dict[str, int] = field(default_factory=dict)
     _cause: Failure | None = None
+    _reason_lines: int = 0
     _first_error: Failure | None = None
     _last_unix_s: float | None = None
 
@@ -200,6 +209,11 @@ class LogReader:
     def _feed_failures(self, unix_s: float, message: Message) -> None:
         if self._cause is None and _may_be_cause(message, self.engine):
             self._cause = Failure(unix_s, message.process, message.text)
+            self._reason_lines = _REASON_LINES if _UNSAID.search(message.text) else 0
+        elif self._cause is not None and self._reason_lines and message.process == self._cause.process:
+            said = message.text.partition(" [type=")[0].strip()
+            self._cause = replace(self._cause, text=f"{self._cause.text}: {said}")
+            self._reason_lines = 0 if message.text.startswith(" ") else self._reason_lines - 1
         elif self._cause is not None and not self._cause.process and _FAILED_PROCESS.match(message.text):
             self._cause = Failure(self._cause.unix_s, message.process, self._cause.text)
         if self._first_error is None and message.level in ("ERROR", "CRITICAL"):
@@ -219,6 +233,9 @@ def parse(line: str) -> Message:
     text = text[found.end() :] if found else text
     if not process and (bracket := _BRACKETS.match(text)):
         process, text = bracket["process"] or "", text[bracket.end() :]
+    if torch := _TORCH.match(text):
+        process, level = process or torch["process"], level or _TORCH_LEVELS.get(torch["level"] or "", "")
+        text = text[torch.end() :]
     return Message(process, level, text)
 
 

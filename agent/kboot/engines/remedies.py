@@ -6,12 +6,14 @@ import re
 
 _REMEDIES: tuple[tuple[str, str], ...] = (
     (
-        r"out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY",
-        "`kboot fit` gives the bytes of every rank; take a layout that fits, or free the GPUs (`nvidia-smi`)",
+        r"larger than the maximum number of tokens that can be stored in KV cache|KV cache is needed"
+        r"|No available memory for the cache blocks|Not enough memory\. Please try",
+        "lower --max-model-len or raise --gpu-memory-utilization (SGLang: --context-length, --mem-fraction-static); "
+        "`kboot fit` gives the longest context that fits",
     ),
     (
-        r"larger than the maximum number of tokens that can be stored in KV cache|KV cache is needed",
-        "lower --max-model-len or raise --gpu-memory-utilization; `kboot fit` gives the longest context that fits",
+        r"out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY",
+        "`kboot fit` gives the bytes of every rank; take a layout that fits, or free the GPUs (`nvidia-smi`)",
     ),
     (
         r"Free memory on device .* is less than desired",
@@ -22,13 +24,35 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "install {what} in the engine's environment (`kboot facts` shows which one it is)",
     ),
     (
+        r"fatal error: (?:\S+/)?Python\.h: No such file or directory",
+        "a launcher is compiled at start and lacks Python's own headers: install the python3-dev package "
+        "(python3-devel) of the engine's Python",
+    ),
+    (
         r"fatal error: (?P<what>\S+): No such file or directory",
         "a kernel is compiled at start and lacks the header {what}: install the CUDA or CUTLASS headers that the "
         "engine's release names, or a wheel with kernels already built",
     ),
+    (
+        r"cannot find -lcuda\b",
+        "a launcher is linked at start and the driver's libcuda.so is not where the linker looks: put a link "
+        "libcuda.so beside its libcuda.so.1 and run `ldconfig`",
+    ),
+    (
+        r"unsupported gpu architecture|is not defined for option 'gpu-name'|PTXAS error",
+        "the compiler is older than this GPU: name a newer one in the layout's env (TRITON_PTXAS_PATH, CUDA_HOME)",
+    ),
+    (
+        r"No such file or directory: 'ninja'",
+        "kernels are built at start, and ninja is neither in PATH nor in the engine's environment: install it there",
+    ),
+    (
+        r"Failed to find C compiler|Could not find nvcc|No such file or directory: '\S*\b(?:nvcc|gcc)'",
+        "kernels are compiled at start: `kboot doctor --check cache.toolchain` names what is missing",
+    ),
     (r"invalid (?:tool call|reasoning) parser", "`kboot plan` names the parsers that the installed release knows"),
     (r"unrecognized arguments: (?P<what>.+)", "the installed release does not know {what}; `kboot plan` checks flags"),
-    (r"Address already in use|\[Errno 98\]", "another process listens there: `ss -ltnp`"),
+    (r"EADDRINUSE|Address already in use|\[Errno 98\]", "another process listens there: `ss -ltnp`"),
     (
         r"Timed out waiting for engine core processes",
         "a rank never answered: read its log lines before this one; slow loading needs VLLM_ENGINE_READY_TIMEOUT_S",
@@ -38,24 +62,89 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "nodes were started with different arguments: compare `kboot plan --rank N` of each",
     ),
     (
+        r"\d+/\d+ clients joined|waiting for clients",
+        "a node did not come: `kboot fleet status` shows which; the first node's address and port must be open to it",
+    ),
+    (
+        r"does not recognize this architecture|architectures .* are not supported",
+        "the installed release, or its transformers, is older than the model (`kboot facts` shows both): install the "
+        "release that the model's page names",
+    ),
+    (
+        r"OfflineModeIsEnabled|offline mode is enabled|outgoing traffic has been disabled|couldn't connect to 'https?:",
+        "the engine runs offline and asks for another repository (an argument of the layout: tokenizer, draft model, "
+        "adapter): fetch it beforehand and name its folder there",
+    ),
+    (
         r"Weight files referenced in index but missing|Cannot find any model weights",
         "`kboot verify --repair` fetches what is missing",
     ),
     (r"SafetensorError|InvalidHeader|HeaderTooLarge", "a shard is damaged: `kboot verify --mode full --repair`"),
-    (r"CUDA driver version is insufficient|no kernel image is available", "`kboot doctor` compares driver and engine"),
+    (
+        r"CUDA driver version is insufficient|no kernel image is available|driver on your system is too old"
+        r"|unsupported toolchain|unsupported display driver|forward compatibility was attempted",
+        "`kboot doctor` compares driver and engine (gpu.cuda_init, gpu.driver_cuda_compat)",
+    ),
     (r"system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY", "the fabric manager is not up: `kboot doctor`"),
     (
-        r"unhandled (?:cuda|system) error|NCCL error|DistBackendError",
+        r"No CUDA GPUs are available|no CUDA-capable device",
+        "CUDA_VISIBLE_DEVICES, missing device files or the container hide the GPUs: `kboot doctor --check 'gpu.*'`",
+    ),
+    (
+        r"busy or unavailable",
+        "another process has the GPU for itself: `kboot doctor --check gpu.compute_mode --check gpu.idle_clean`",
+    ),
+    (r"uncorrectable ECC", "the GPU has to be reset: `kboot doctor --check gpu.ecc --check gpu.row_remap`"),
+    (
+        r"unhandled (?:cuda|system) error|NCCL error|DistBackendError|collective operation timeout",
         "NCCL_DEBUG=INFO in the layout's env names the link",
     ),
+    (
+        r"lib(?:cuda|nvidia-ml)\.so\.1: cannot open shared object",
+        "the driver's libraries are not here: in a container NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+    ),
+    (
+        r"(?P<what>lib[\w.+-]+): cannot open shared object file",
+        "{what} is of a package that is missing or of another CUDA release than the engine's: install the engine anew",
+    ),
+    (
+        r"undefined symbol",
+        "packages of the engine's environment were built for different releases of torch: install the engine anew",
+    ),
+    (
+        r"(?:GLIBC\w*|CXXABI)_[\d.]+' not found",
+        "this machine's C or C++ library is older than the engine's packages: take a newer system or image",
+    ),
+    (
+        r"Illegal instruction|exit code: -4\b|: -4\}",
+        "this CPU lacks instructions that a package was built with (`grep flags /proc/cpuinfo`)",
+    ),
+    (
+        r"Bus error|SIGBUS|exit code: -7\b|: -7\}",
+        "shared memory ran out, or a mapped file was cut: `kboot doctor --check fit.shm`, `kboot verify --mode quick`",
+    ),
     (r"No space left on device", "`kboot doctor --check 'disk.*'`; shared memory counts too (/dev/shm)"),
-    (r"Killed$", "the kernel ended it: `dmesg` tells whether memory ran out"),
+    (
+        r"Permission denied: |Read-only file system",
+        "the engine's user may not write there: name another folder in the layout's env, or give it to that user",
+    ),
+    (r"Stale file handle", "that folder is on a network file system and was replaced there: use a local disk"),
+    (r"Too many open files", "`kboot doctor --check limits.nofile`"),
+    (r"can't start new thread|Resource temporarily unavailable", "`kboot doctor --check limits.nproc_pids`"),
+    (
+        r"set_mempolicy|setting membind|mbind: |libnuma: |numactl: |sched_setaffinity",
+        "binding is refused here: `kboot doctor --check numa.mempolicy_allowed --check cpu.quota`",
+    ),
+    (
+        r"Killed$|exit code: -9\b|: -9\}",
+        "the kernel ended it: `kboot doctor --check sys.oom` and `dmesg` tell whether memory ran out",
+    ),
 )
 
 
 def remedy(cause: str) -> str | None:
     """Return the step that most likely helps; None where the cause is not known."""
     for pattern, text in _REMEDIES:
-        if found := re.search(pattern, cause):
+        if found := re.search(pattern, cause, re.IGNORECASE):
             return text.format(**found.groupdict()) if found.groupdict() else text
     return None

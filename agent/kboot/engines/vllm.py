@@ -57,12 +57,17 @@ PHASES: tuple[EnginePhase, ...] = (
 
 FAILURES: tuple[str, ...] = (
     r".*\bfatal error: ",
+    r"(?:nvcc|ptxas)\S*\s+fatal\s*:",
+    r"\S*\bld: cannot find ",
     r"(?!Exception: WorkerProc initialization failed|RuntimeError: Engine core initialization failed)"
-    r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Exception|Interrupt|NotFound): \S",
+    r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|NotFound): \S",
+    r"(?:[A-Za-z_]\w*\.)*\w*Error$",  # an assertion without a word
+    r"(?:[A-Za-z_]\w*\.)+[A-Z]\w*: \S",  # an exception of another name: huggingface_hub.errors.OfflineModeIsEnabled
     r"Worker proc \S+ died unexpectedly",
     r"Timed out waiting for engine core processes",
     r"Configuration mismatch detected for engine",
-    r"Killed$|Segmentation fault",
+    r"Killed$|Segmentation fault|(?:Fatal Python error: )?Bus error|Illegal instruction|Aborted \(core dumped\)",
+    r"Fatal Python error: |terminate called after throwing an instance of ",
 )
 
 CACHE_SIGNS: tuple[CacheSign, ...] = (
