@@ -44,6 +44,19 @@ def test_a_node_with_the_whole_commit_does_not_wait_for_a_source_that_is_away(tm
     assert "source.waiting" not in away.notices()
 
 
+def test_a_node_with_the_whole_commit_does_not_need_a_token_that_is_none(tmp_path: Path) -> None:
+    """What is wrong with the token is told, and no source is asked."""
+    asked = profile(checkpoint=CheckpointAsk(repo=REPO, sources=("hub",)))
+    only = frozenset({"fetch", "publish"})
+    with FakeHub({"config.json": b"{}", "model.safetensors": b"weights"}) as hub:
+        assert "done" == Node(tmp_path, hub.url).boot(asked, only=only).status
+    (tmp_path / "token").write_text('"hf_quoted"')
+    later = Node(tmp_path, hub.url)
+
+    assert "done" == later.boot(asked, only=only, token_file=str(tmp_path / "token")).status
+    assert "it has quotes" in later.notices()["source.no_token"]
+
+
 def test_a_node_that_lacks_a_file_waits_for_the_source(tmp_path: Path) -> None:
     """Nothing can be done without an answer: it is asked again."""
     asked = profile(checkpoint=CheckpointAsk(repo=REPO, sources=("hub",)))

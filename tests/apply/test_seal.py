@@ -152,8 +152,10 @@ def test_secrets_are_blanked_in_place() -> None:
 def test_logins_in_settings_are_blanked_in_place() -> None:
     """Hosts, names and other settings stay."""
     text = b"index-url = https://u:pw@wheels.example/simple\n_authToken=abc\npsk=longword\nssid=lab\n"
+    keys = b"PrivateKey = " + b"k" * 43 + b"=\nprivate-key=/etc/ssl/client.pem\n"
 
     assert b"index-url = https://wheels.example/simple\n_authToken=\npsk=\nssid=lab\n" == blank(text, (), logins=True)
+    assert b"PrivateKey = \nprivate-key=/etc/ssl/client.pem\n" == blank(keys, (), logins=True)
     assert text == blank(text, ())
 
 

@@ -97,6 +97,11 @@ def test_who_may_log_in_is_found() -> None:
         ("var/log/wtmp", "login-log"),
         ("etc/hostname", "told"),
         ("etc/machine-info", "told"),
+        ("etc/cloud/cloud.cfg.d/99-installer.cfg", "told"),  # kubernetes-sigs/image-builder#1080
+        ("etc/lvm/devices/system.devices", "told"),  # canonical/cloud-init PR#1514
+        ("etc/munge/munge.key", "credential"),  # stackhpc/ansible-slurm-appliance#60
+        ("root/.dockercfg", "credential"),
+        ("home/a/.modal.toml", "credential"),
         ("run/kboot/handoff.json", "runtime"),
         ("run/kboot/engine.log", "runtime"),
         ("home/a/.cache/kboot/boot.json", "runtime"),
@@ -197,6 +202,7 @@ def test_a_token_is_found_wherever_text_lies(tmp_path: Path) -> None:
         ("etc/apt/sources.list.d/own.list", "deb https://u:word@apt.example/debian bookworm main\n", "url-login"),
         ("etc/NetworkManager/system-connections/lab.nmconnection", "[wifi-security]\npsk=longword\n", "network-secret"),
         ("etc/netplan/60-lab.yaml", '      password: "longword"\n', "network-secret"),
+        ("etc/wireguard/wg0.conf", f"[Interface]\nPrivateKey = {'k' * 43}=\n", "network-secret"),
         ("opt/tool/.git/config", "[remote]\nurl = https://x:word-of-git@git.example/a\n", "text"),
         ("srv/app/settings.py", "KEY = 'AKIA" + "Q" * 16 + "'\n", "text"),
         ("usr/local/etc/app.env", "X=glpat-" + "a1B2" * 6 + "\n", "text"),

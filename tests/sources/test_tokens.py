@@ -37,6 +37,34 @@ def test_a_named_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
     assert "token-file-not-readable" == caught.value.code
 
 
+@pytest.mark.parametrize(
+    ("value", "has"),
+    [
+        ("hf_first\nhf_second", "more than one line"),
+        ("\u201chf_pasted\u201d", "characters that are not ASCII"),
+        ('"hf_of_an_env_file"', "quotes"),
+        ("Bearer hf_copied", "blanks"),
+    ],
+)
+def test_what_can_be_no_token_is_told_and_not_sent(tmp_path: Path, value: str, has: str) -> None:
+    """huggingface/transformers#21724: said of the variable or file it stands in, not of a server; and not shown."""
+    (tmp_path / "token").write_text(value)
+    for env, origin in (({"HF_TOKEN": value}, "HF_TOKEN"), ({"HF_HOME": str(tmp_path)}, str(tmp_path / "token"))):
+        with pytest.raises(SourceError) as caught:
+            find_token(env)
+
+        assert "token-not-valid" == caught.value.code
+        assert origin in caught.value.message and has in caught.value.message
+        assert "hf_" not in str(caught.value)
+
+
+def test_the_mark_of_an_editor_is_no_part_of_a_token(tmp_path: Path) -> None:
+    """A byte order mark before it, and a line's end behind it, are taken away."""
+    (tmp_path / "token").write_bytes(b"\xef\xbb\xbfhf_saved\r\n")
+
+    assert "hf_saved" == find_token({"HF_HOME": str(tmp_path)}).value
+
+
 def test_a_token_does_not_show_itself() -> None:
     """Printing a Token prints where it comes from only."""
     assert "hf_secret" not in repr(Token("hf_secret", "HF_TOKEN"))

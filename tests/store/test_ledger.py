@@ -1,4 +1,5 @@
 import os
+import resource
 import sqlite3
 import tempfile
 import threading
@@ -102,6 +103,20 @@ def test_an_empty_file_is_a_new_ledger(tmp_path: Path) -> None:
     ledger.record([ROW])
 
     assert ({ROW.name: ROW}, []) == (ledger.rows("a/b"), told.names())
+
+
+def test_a_file_system_that_a_ledger_asks_too_much_of_is_told(tmp_path: Path) -> None:
+    """charmbracelet/crush#3461: what SQLite calls an I/O error or a lock says nothing of a network file system."""
+    ledger, _ = open_ledger(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(KbootError) as caught:
+            ledger.record([ROW])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert "put state_dir of kboot.toml on a local disk" in str(caught.value.hint)
 
 
 def test_a_ledger_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:

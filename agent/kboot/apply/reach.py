@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def sources_of(profile: Profile, host: Host, token_file: str, emit: Emit, store: Store) -> tuple[Source, ...]:
-    """Return the sources; none where a token is missing that a node with everything in place does not need.
+    """Return the sources; none where the token cannot be had that a node with everything in place does not need.
 
     Such a node asks once what a branch stands for now, and does not ask again where nobody answers.
     """
@@ -30,7 +30,7 @@ def sources_of(profile: Profile, host: Host, token_file: str, emit: Emit, store:
     try:
         return open_sources(profile.checkpoint, profile.fetch, env, token_file, on_wait, needed)
     except SourceError as exc:
-        if exc.code != "token-file-not-readable" or needed():
+        if exc.code not in ("token-file-not-readable", "token-not-valid") or needed():
             raise
         emit(Notice("source.no_token", f"{exc.message}; the commit is whole on this disk, so no source is asked"))
         return ()

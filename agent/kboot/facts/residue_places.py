@@ -39,7 +39,9 @@ CREDENTIALS = (
     ".config/openstack/secure.yaml",
     ".config/rclone/rclone.conf",
     ".config/sops/age",
+    ".config/vastai",
     ".databrickscfg",
+    ".dockercfg",
     ".gem/credentials",
     ".git-credentials",
     ".gnupg/private-keys-v1.d",
@@ -50,6 +52,7 @@ CREDENTIALS = (
     ".local/share/keyrings",
     ".local/share/kwalletd",
     ".mc/config.json",
+    ".modal.toml",
     ".my.cnf",
     ".mylogin.cnf",
     ".netrc",
@@ -60,9 +63,11 @@ CREDENTIALS = (
     ".pgpass",
     ".pulumi/credentials.json",
     ".pypirc",
+    ".runpod/config.toml",
     ".s3cfg",
     ".smbcredentials",
     ".terraform.d/credentials.tfrc.json",
+    ".vast_api_key",
     ".vault-token",
     "_netrc",
 )
@@ -77,6 +82,7 @@ MACHINE_CREDENTIALS = (
     "etc/kubernetes/admin.conf",
     "etc/kubernetes/kubelet.conf",
     "etc/kubernetes/pki",
+    "etc/munge/munge.key",
     "etc/netrc",
     "etc/passwd-s3fs",
     "etc/rancher/k3s/k3s.yaml",
@@ -176,6 +182,8 @@ NETWORK_FOLDERS = (
     "etc/NetworkManager/system-connections",
     "etc/iwd",
     "etc/netplan",
+    "etc/systemd/network",
+    "etc/wireguard",
     "etc/wpa_supplicant",
     "var/lib/iwd",
 )
@@ -212,9 +220,15 @@ CLOUD_STATES = (
 """What cloud-init and agents of clouds learnt of this instance, its user data among it (`cloud-init clean`)."""
 
 TOLD = {
+    "etc/cloud/cloud-init.disabled": "cloud-init is off: a node takes no settings of its cloud",
+    "etc/cloud/cloud.cfg.d/99-installer.cfg": "an installer's: with it nodes ignore their user data, and it may "
+    "hold the hash of a password",
     "etc/hostname": "the name of one machine, unless all nodes shall have it",
+    "etc/lvm/devices/system.devices": "LVM uses the disks it names only, and those of a node have other ids",
     "etc/machine-info": "it may name one machine",
+    "etc/multipath/wwids": "ids of the disks of one machine",
     "etc/resolv.conf": "name servers of one network, unless they are those of the nodes",
+    "etc/udev/rules.d/70-persistent-net.rules": "names of network cards by the addresses of one machine's",
     "var/lib/cloud/seed": "every node takes its first settings from it",
 }
 """What is somebody's decision, and is told."""
@@ -294,7 +308,8 @@ SECRET_VARIABLES = re.compile(
 
 SECRET_SETTINGS = re.compile(
     rb"""\b(_authToken|_auth|_password|password|npmAuthToken|npmAuthIdent|psk|sae_password|wep-key\d|wep_key\d"""
-    rb"""|leap-password|private-key-password|private_key_passwd|Passphrase|PreSharedKey)"""
+    rb"""|leap-password|private-key-password|private_key_passwd|Passphrase|PreSharedKey"""
+    rb"""|(?:PrivateKey|PresharedKey|private-key|preshared-key)(?=[ \t]*=[ \t]*[A-Za-z0-9+/]{43}=))"""
     rb"""([ \t]*[=:][ \t]*["']?)([^\s"'$#;]+)"""
 )
 """The same in settings of package managers and of networks."""

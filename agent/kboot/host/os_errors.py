@@ -10,6 +10,12 @@ from pathlib import Path
 
 from kboot.errors import ActionFailed, DoesNotFit, KbootError
 
+_DAMAGED = frozenset(
+    {errno.EIO, errno.ESTALE, errno.EUCLEAN, errno.EBADMSG, errno.ENODATA, errno.ENXIO, errno.EREMOTEIO}
+)
+_GONE = frozenset({errno.ENOTCONN, errno.ECONNABORTED, errno.ESHUTDOWN, errno.EHOSTDOWN, errno.ETIMEDOUT, errno.ENODEV})
+_CANNOT = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+
 
 def explain_os_error(exc: OSError, doing: str, path: Path | str) -> KbootError:
     """Return the error an operator can act on; `doing` completes "cannot …" ("write the hand-off record")."""
@@ -46,12 +52,41 @@ def explain_os_error(exc: OSError, doing: str, path: Path | str) -> KbootError:
             )
         case errno.ENOENT | errno.ENOTDIR:
             return ActionFailed("path-missing", f"cannot {doing}: {said}", where=where)
-        case errno.EIO | errno.ESTALE:
+        case number if number in _DAMAGED:
             return ActionFailed(
                 "storage-error",
                 f"cannot {doing}: {said}",
                 where=where,
-                hint="look at the kernel log: `dmesg | tail`",
+                hint="look at the kernel log: `dmesg | tail`; a damaged file system needs fsck, a stale mount umount",
+            )
+        case number if number in _GONE:
+            return ActionFailed(
+                "mount-gone",
+                f"cannot {doing}: the server or program behind this mount is gone ({said})",
+                where=where,
+                hint=f"`findmnt -T {path}` shows the mount: `umount -l` it and mount it again",
+            )
+        case number if number in _CANNOT:
+            return ActionFailed(
+                "not-supported-there",
+                f"cannot {doing}: this file system does not do that ({said})",
+                where=where,
+                hint="put it on a local disk (state_dir in kboot.toml); locks need Lustre's mount option `flock`, "
+                "NFS's lock service",
+            )
+        case errno.EFBIG:
+            return ActionFailed(
+                "file-too-large",
+                f"cannot {doing}: {said}",
+                where=where,
+                hint="this file system takes no file of that size (FAT: 4 GiB), or `ulimit -f` does not",
+            )
+        case errno.EMFILE | errno.ENFILE:
+            return ActionFailed(
+                "too-many-open-files",
+                f"cannot {doing}: {said}",
+                where=where,
+                hint="raise the limit: LimitNOFILE= of the unit, `ulimit -n`, or fs.file-max of the machine",
             )
         case _:
             return ActionFailed("file-operation-failed", f"cannot {doing}: {said}", where=where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from kboot.host.files import read_small
 from kboot.sources.proxies import Origin
 
 _LIMIT_BYTES = 4096
+_TOKEN = re.compile(r"[!#-&(-~]+")  # what fits into a header, but for quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +27,14 @@ def find_token(env: Mapping[str, str], token_file: str = "") -> Token:
     """Return the token to use: `token_file`, HF_TOKEN, HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, the Hub client's file.
 
     Raises:
-        SourceError: code "token-file-not-readable": a file that was named cannot be read.
+        SourceError: code "token-file-not-readable": a file that was named cannot be read; "token-not-valid": what
+            stands there can be no token. It is never shown.
     """
     if token_file:
         return _from_file(Path(token_file), named="token_file")
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if value := env.get(name, "").strip():
-            return Token(value, name)
+            return _checked(value, name)
     if path := env.get("HF_TOKEN_PATH"):
         return _from_file(Path(path), named="HF_TOKEN_PATH")
     if env.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in ("1", "ON", "YES", "TRUE"):
@@ -51,8 +54,8 @@ def _default_file(env: Mapping[str, str]) -> Path:
 
 def _from_file(path: Path, named: str) -> Token:
     try:
-        value = read_small(path, _LIMIT_BYTES).decode("ascii").strip()
-    except (OSError, UnicodeDecodeError) as exc:
+        data = read_small(path, _LIMIT_BYTES)
+    except OSError as exc:
         if not named:
             return Token()
         raise SourceError(
@@ -61,4 +64,23 @@ def _from_file(path: Path, named: str) -> Token:
             where=(exc.__class__.__name__,),
             hint=f"put the token there with mode 0600, or leave out {named}",
         ) from exc
-    return Token(value, str(path)) if value else Token()
+    value = data.decode("utf-8-sig", "replace").strip()
+    return _checked(value, str(path)) if value else Token()
+
+
+def _checked(value: str, origin: str) -> Token:
+    if _TOKEN.fullmatch(value):
+        return Token(value, origin)
+    raise SourceError(
+        "token-not-valid",
+        f"{origin} holds something that can be no token: it has {_oddity(value)}",
+        hint="the token alone is wanted, in ASCII, without quotes (`docker run --env-file` keeps them) and 'Bearer'",
+    )
+
+
+def _oddity(value: str) -> str:
+    if not value.isascii():
+        return "characters that are not ASCII"
+    if "\n" in value or "\r" in value:
+        return "more than one line"
+    return "quotes" if '"' in value or "'" in value else "blanks or control characters"
