@@ -158,6 +158,18 @@ class TestBecome:
         assert {"OMP_NUM_THREADS=3", "KEPT=yes"} <= seen
         assert not [line for line in seen if line.startswith(("NOTIFY_SOCKET", "WATCHDOG"))]
 
+    def test_programs_beside_it_are_found_last(self, tmp_path: Path) -> None:
+        """An engine finds the tools of its own environment, after those of the machine (flashinfer#3386)."""
+        (tmp_path / "engine").write_text("#!/bin/sh\nbuilds-kernels; cat /dev/null\n")
+        for name in ("builds-kernels", "cat"):
+            (tmp_path / name).write_text(f"#!/bin/sh\necho {name} of the environment\n")
+            (tmp_path / name).chmod(0o755)
+        (tmp_path / "engine").chmod(0o755)
+
+        done = become_in_child(f"become(['{tmp_path}/engine'], {{'PATH': '/usr/bin:/bin'}})")
+
+        assert "builds-kernels of the environment\n" == done.stdout
+
     def test_the_program_runs_on_the_cpus_given(self) -> None:
         """The affinity is that of the plan, in the program and not only in kboot."""
         cpu = min(os.sched_getaffinity(0))

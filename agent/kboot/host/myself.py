@@ -33,7 +33,9 @@ def become(
 ) -> NoReturn:
     """Replace this process by the program, on these CPUs; call it from the main thread.
 
-    env: set on top of the inherited environment, after `unset` was removed from it. cpus: empty = leave.
+    env: set on top of the inherited environment, after `unset` was removed from it. cpus: empty = leave. What lies
+    beside the program is found by name too, after all that is found without: FlashInfer calls the `ninja` of its own
+    environment, which no service has in its PATH (vllm#49029).
 
     Raises:
         ActionFailed: the CPUs or the program cannot be had.
@@ -48,6 +50,8 @@ def become(
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     whole = {name: value for name, value in os.environ.items() if name not in unset} | dict(env)
+    folders = [*whole.get("PATH", os.defpath).split(":"), os.path.dirname(argv[0])]
+    whole["PATH"] = ":".join(dict.fromkeys(folder for folder in folders if folder))
     with explained("start the engine", argv[0]):
         os.execve(argv[0], list(argv), whole)
 
