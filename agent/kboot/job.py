@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from kboot.apply.first_boot import as_image_says, differences_from_image, image_
 from kboot.apply.origin import image_copy
 from kboot.apply.reach import sources_of
 from kboot.apply.run import MAY_FAIL, Tools
+from kboot.checkpoint import WEIGHT_SUFFIXES
 from kboot.errors import ExitStatus, KbootError, SourceError
 from kboot.facts.checkpoint import listing_with_residency, read_checkpoint
 from kboot.facts.memory import collect_memory
@@ -105,8 +105,8 @@ def prepare(
     Raises:
         KbootError: a source, a fact or the fit stands in the way.
     """
-    from kboot.apply.share_need import divide
-    from kboot.apply.warm_local import with_loaded_ranges
+    from concurrent.futures import ThreadPoolExecutor
+
     from kboot.apply.weights import model_for
     from kboot.engines import engine as engine_named
     from kboot.facts.caches import with_scan
@@ -130,11 +130,15 @@ def prepare(
     facts = _with_engine(facts, layout, host)
     group = _group(facts, profile.fleet, layout, options, host, emit, stop)
     if in_part:
+        from kboot.apply.share_need import divide
+
         with interrupted_by(stop, sources):
             divided = divide(checkpoint, store, sources, layout, group, model, stop)
         checkpoint, unread = divided.checkpoint, (*unread, divided.said)
         _require_disk(facts.mounts, checkpoint)
     if layout.nodes > 1 and profile.warm.enabled:
+        from kboot.apply.warm_local import with_loaded_ranges
+
         checkpoint = with_loaded_ranges(checkpoint, store, layout, group.rank, model, emit)
     engine = engine_named(layout.engine)
     facts = with_scan(facts, host, paths, engine.cache_key(facts, profile, layout, checkpoint.listing.commit).name)
@@ -162,7 +166,7 @@ def prepare(
 def _refusals(launch: Launch, profile: Profile, host: Host, paths: Paths) -> Iterator[str]:
     """Yield why a boot of this plan will end before it changes anything."""
     from kboot.apply.license import status as license_status
-    from kboot.apply.serve import missing_program
+    from kboot.apply.program import missing_program
 
     if host.live and (program := missing_program(launch)):
         yield f"boot will refuse: {program} is not there, or this user may not execute it"
@@ -174,7 +178,7 @@ def _refusals(launch: Launch, profile: Profile, host: Host, paths: Paths) -> Ite
 def _require_disk(mounts: Sequence[Mount], checkpoint: CheckpointFacts) -> None:
     if checkpoint.disk_bytes == 0:
         return
-    from kboot.plan.fit_node import disk_does_not_fit, fit_disk
+    from kboot.plan.disk import disk_does_not_fit, fit_disk
 
     disk = fit_disk(mounts, checkpoint.disk_bytes)
     if disk.fits is False:
@@ -336,7 +340,7 @@ def job_of(profile: Profile, host: Host, paths: Paths, options: BootOptions, emi
             exc.status = ExitStatus.INTERRUPTED
         raise
     plan, facts = prepared.plan, prepared.facts
-    from kboot.apply.serve import require_program
+    from kboot.apply.program import require_program
 
     require_program(plan)
     return Job(
@@ -363,8 +367,6 @@ def bytes_job(
     """
     store, sources, checkpoint = _read_bytes(profile, host, paths, options, emit, stop)
     if not options.weights:
-        from kboot.plan.fit import WEIGHT_SUFFIXES
-
         small = tuple(f for f in checkpoint.files if not f.file.path.endswith(WEIGHT_SUFFIXES))
         checkpoint = replace(checkpoint, files=small)
     mounts, _ = collect_storage(host, paths)

@@ -21,8 +21,8 @@ from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.host.files import make_dirs, rename
 from kboot.host.http import Answer, ask, held_by, port_in_use
 from kboot.host.listeners import listeners
-from kboot.host.processes import Child, is_of, is_of_an_engine, may_run, spawn, stop_tree
-from kboot.plan.types import Plan, StartEngine, WriteHandoff
+from kboot.host.processes import Child, is_of, is_of_an_engine, spawn, stop_tree
+from kboot.plan.types import StartEngine
 from kboot.report.engine import engine_spans
 from kboot.report.usual import Usual, is_slow, standing_words
 
@@ -179,30 +179,6 @@ def start_engine(
     ready_unix_s = run_unix_s()
     emit(Notice("engine.ready", f"{launch.engine} answers after {ready_unix_s - started_unix_s:.1f} s"))
     return RunningEngine(launch, child, starting.tail, started_unix_s, ready_unix_s, answers)
-
-
-def require_program(plan: Plan) -> None:
-    """Return when the command that a profile names can be started; other engines are found by their facts.
-
-    Raises:
-        ActionFailed: engine-program-missing.
-    """
-    needed = any(isinstance(a, StartEngine | WriteHandoff) for phase in plan.phases for a in phase.actions)
-    program = missing_program(plan.launch)
-    if not needed or program is None:
-        return
-    raise ActionFailed(
-        "engine-program-missing",
-        f"the engine's program {program} is not there, or this user may not execute it",
-        where=(program,),
-        hint="install it, or name another in the layout's command",
-    )
-
-
-def missing_program(launch: Launch) -> str | None:
-    """Return the program that a profile's command names and that cannot be started here; None where it can."""
-    program = launch.argv[0]
-    return program if launch.engine == "command" and not may_run(program) else None
 
 
 def _require_port(launch: Launch) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kboot.apply.weights import listed_headers
-from kboot.checkpoint import CheckpointFacts, LocalFile, Share
+from kboot.checkpoint import WEIGHT_SUFFIXES, CheckpointFacts, LocalFile, Share
 from kboot.errors import FactMissing, SourceError, VerificationFailed
 from kboot.pieces import Pieces, bytes_of
-from kboot.plan.fit import WEIGHT_SUFFIXES
 from kboot.plan.group import Group
 from kboot.plan.memory.model import Model
 from kboot.plan.memory.tensors import HeaderNotValid

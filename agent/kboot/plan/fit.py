@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kboot.checkpoint import WEIGHT_SUFFIXES
 from kboot.errors import DoesNotFit, UsageError
 from kboot.plan.memory.place import Placed, best_way, place
 from kboot.plan.memory.reserve import RESERVE_BYTES, RESERVES, Reserve
@@ -19,7 +20,6 @@ from kboot.quantities import show_gb, show_gb_of
 if TYPE_CHECKING:
     from kboot.plan.memory.model import Model
 
-WEIGHT_SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
 _EVEN_NOTES = (
     "weights are divided evenly over the GPUs: without headers it is not known which tensors several ranks hold",
     "the engine's own limit (--gpu-memory-utilization) is not counted",

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kboot.errors import DoesNotFit
+from kboot.plan.disk import HINT_DISK, FitLine, fit_disk
 from kboot.plan.fit import FitRow, weight_bytes, why
 from kboot.plan.layout import chosen_gpus
 from kboot.plan.memory.place import place
 from kboot.plan.memory.reserve import DRIVER_RESERVE, GIB, RESERVE_BYTES
-from kboot.quantities import show_bytes, show_gb
+from kboot.quantities import show_gb
 
 if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts
-    from kboot.facts.basic_types import MemoryFacts, Mount
+    from kboot.facts.basic_types import MemoryFacts
     from kboot.facts.types import Gpu, NodeFacts
     from kboot.plan.memory.model import Model
     from kboot.profile.types import LayoutAsk, NodeClass
@@ -25,18 +26,6 @@ HOST_BYTES_PER_WORKER = 4 * GIB
 
 
 _HINT_MISSING = "a plan needs the GPUs themselves; `kboot fit --gpu CLASS` judges those that are not here"
-_HINT_DISK = "free space, or point state_dir in kboot.toml at a larger disk"
-
-
-@dataclass(frozen=True, slots=True)
-class FitLine:
-    """One resource. fits None: not readable, and unknown is not yes. have_bytes: free now, for this user."""
-
-    what: Literal["gpu", "ram", "disk"]
-    fits: bool | None
-    need_bytes: int
-    have_bytes: int | None
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +120,7 @@ def node_does_not_fit(verdict: FitVerdict) -> DoesNotFit:
     hints = {
         "gpu": _HINT_MISSING if missing else holders or "take a layout with more GPUs",
         "ram": "free memory, or raise the memory limit of the service",
-        "disk": _HINT_DISK,
+        "disk": HINT_DISK,
     }
     return DoesNotFit(
         code,
@@ -139,11 +128,6 @@ def node_does_not_fit(verdict: FitVerdict) -> DoesNotFit:
         where=tuple(others),
         hint="; ".join(hints[line.what] for line in verdict.short),
     )
-
-
-def disk_does_not_fit(line: FitLine) -> DoesNotFit:
-    """Build the error for a disk that is too small for what is still to be fetched."""
-    return DoesNotFit("disk-too-small", f"the checkpoint does not fit this disk: {line.text}", hint=_HINT_DISK)
 
 
 def _room(gpu: Gpu, memory: MemoryFacts) -> _Room:
@@ -223,17 +207,3 @@ def _ram(memory: MemoryFacts, need: int, what: str) -> FitLine:
     huge = f", {show_gb(memory.hugepages_bytes)} more in huge pages" if memory.hugepages_bytes else ""
     text = f"{show_gb(need)} of RAM for {what}, {show_gb(have)} available{limited}{huge}"
     return FitLine("ram", have >= need, need, have, text)
-
-
-def fit_disk(mounts: Sequence[Mount], missing_bytes: int) -> FitLine:
-    """Compare what is still to be fetched with what is free for the state folder."""
-    state = next((m for m in mounts if m.role == "state"), None)
-    if missing_bytes == 0:
-        free = state.free_bytes if state else None
-        return FitLine("disk", True, 0, free, "nothing is missing on disk")
-    if state is None or state.free_bytes is None:
-        return FitLine("disk", None, missing_bytes, None, "free disk space of the state folder could not be read")
-    if state.read_only:
-        return FitLine("disk", False, missing_bytes, 0, f"{state.mount_point} is mounted read-only")
-    text = f"{show_bytes(missing_bytes)} still to fetch, {show_bytes(state.free_bytes)} free on {state.mount_point}"
-    return FitLine("disk", state.free_bytes >= missing_bytes, missing_bytes, state.free_bytes, text)
