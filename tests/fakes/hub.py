@@ -7,6 +7,7 @@ answers for a file wrong, in that order; `hub.requests` is what was asked.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
@@ -83,6 +84,13 @@ class Chunked:
 class Trickle:
     """Answer a question for revision or tree with white space, a byte at a time, without an end."""
 
+    chunked: bool = False
+
+
+@dataclass(frozen=True)
+class Late:
+    """Answer a question for revision or tree as usual, once `hub.released` is set."""
+
 
 Fault = Cut | Stall | Slow | Flip | Status | Headers | Whole | Chunked
 
@@ -130,7 +138,8 @@ class FakeHub:
         self.rate_bytes_s = rate_bytes_s
         self.page = page
         self.requests: list[Request] = []
-        self.api_status: list[Status | Trickle] = []  # answers to the next questions for revision or tree
+        self.api_status: list[Status | Trickle | Late] = []  # answers to the next questions for revision or tree
+        self.packs_api = ""  # how answers to such questions are packed, whatever is asked for: gzip
         self.every_file: Fault | None = None
         self.without_lfs_hashes = False
         self.xet: dict[str, str] = {}  # path → its hash in the content-addressed store
@@ -148,7 +157,7 @@ class FakeHub:
         self._cdn = _server(self, "cdn", tls, address)
         scheme = "https" if tls else "http"
         self.url = f"{scheme}://{address}:{self._server.server_port}"
-        # Another origin by port; by name as well, since huggingface_hub 1.31 compares names only.
+        # Another origin by port, and by name as well: some clients compare names only.
         self.cdn_url = f"{scheme}://localhost:{self._cdn.server_port}"
 
     def __enter__(self) -> Self:
@@ -268,8 +277,10 @@ class _Handler(BaseHTTPRequestHandler):
         if hub.api_status:
             fault = hub.api_status.pop(0)
             if isinstance(fault, Trickle):
-                return self._trickle()
-            return self._reply(fault.code, fault.headers, fault.text.encode())
+                return self._trickle(fault.chunked)
+            if isinstance(fault, Status):
+                return self._reply(fault.code, fault.headers, fault.text.encode())
+            hub.released.wait(60)
         if path == f"/api/models/{hub.repo}/xet-read-token/{hub.commit}":
             until = str(int(time.time()) + 3600)
             access = {"X-Xet-Cas-Url": hub.cas_url, "X-Xet-Access-Token": "xet", "X-Xet-Token-Expiration": until}
@@ -367,17 +378,20 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(fault, (Cut, Stall)):
             self.close_connection = True
 
-    def _trickle(self) -> None:
+    def _trickle(self, chunked: bool) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(1 << 30))
+        self.send_header(*("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(1 << 30)))
         self.end_headers()
         while not self.hub.released.wait(0.05):
-            self.wfile.write(b" ")
+            self.wfile.write(b"1\r\n \r\n" if chunked else b" ")
             self.wfile.flush()
 
     def _json(self, value: object, headers: Mapping[str, str] = {}) -> None:
-        self._reply(200, {"Content-Type": "application/json", **headers}, json.dumps(value).encode())
+        data = json.dumps(value).encode()
+        if self.hub.packs_api:
+            data, headers = gzip.compress(data), {**headers, "Content-Encoding": self.hub.packs_api}
+        self._reply(200, {"Content-Type": "application/json", **headers}, data)
 
     def _reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.send_response(status)

@@ -1,41 +1,53 @@
-"""Listings through the real huggingface_hub client, from a Hub on loopback that can misbehave."""
+"""Listings from a Hub on loopback that can misbehave."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fakes.checkpoints import remote
-from fakes.hub import COMMIT, REPO, TLS, FakeHub, Status, Trickle
-from kboot.checkpoint import RemoteFile
+from fakes.hub import COMMIT, REPO, TLS, FakeHub, Late, Status, Trickle
 from kboot.errors import SourceError
-from kboot.sources.hub_listing import ListingAsk, list_once, to_files
+from kboot.sources.http import Client
+from kboot.sources.hub_listing import ListingAsk, is_repo_id, list_once, next_page
 from kboot.sources.refusals import Asked
-from kboot.sources.types import RateLimited
+from kboot.sources.types import Found, RateLimited
 
 FILES = {"sub/model-1.safetensors": b"x" * 1000, "config.json": b"{}", "model.safetensors.index.json": b"[]"}
 
 
-def ask_of(
-    hub: FakeHub, revision: str = "main", token: str = "", env: dict[str, str] | None = None, repo: str = REPO
-) -> ListingAsk:
+def ask_of(hub: FakeHub, revision: str = "main", token: str = "", repo: str = REPO) -> ListingAsk:
     asked = Asked(hub.url.partition("://")[2], repo, revision, token="HF_TOKEN" if token else "")
-    return ListingAsk(hub.url, token, asked, env or {}, 2.0, 3.0)
+    return ListingAsk(hub.url, token, asked)
+
+
+def client_of(env: Mapping[str, str] = {}) -> Client:
+    return Client(env, 20.0, 30.0)
+
+
+def listed(ask: ListingAsk) -> Found:
+    return list_once(client_of(), ask)
+
+
+def refusal_of(ask: ListingAsk) -> SourceError:
+    with pytest.raises(SourceError) as caught:
+        listed(ask)
+    return caught.value
 
 
 def refused(hub: FakeHub, **changes: str) -> SourceError:
-    with pytest.raises(SourceError) as caught:
-        list_once(ask_of(hub, **changes))  # type: ignore[arg-type]
-    return caught.value
+    return refusal_of(ask_of(hub, **changes))
 
 
 def test_a_listing_has_commit_sizes_and_hashes() -> None:
     """LFS files come with their sha256, others with their git id, sorted by path, folders left out."""
     with FakeHub(FILES) as hub:
-        found = list_once(ask_of(hub))
+        found = listed(ask_of(hub))
 
     assert (REPO, COMMIT) == (found.repo, found.commit)
     assert tuple(remote(path, FILES[path]) for path in sorted(FILES)) == found.files
@@ -44,7 +56,7 @@ def test_a_listing_has_commit_sizes_and_hashes() -> None:
 def test_a_listing_of_several_pages_is_whole() -> None:
     """A tree that comes in pages is read to its end."""
     with FakeHub(FILES, page=1) as hub:
-        found = list_once(ask_of(hub))
+        found = listed(ask_of(hub))
 
     assert sorted(FILES) == [file.path for file in found.files]
 
@@ -52,7 +64,7 @@ def test_a_listing_of_several_pages_is_whole() -> None:
 def test_the_id_is_as_the_hub_spells_it() -> None:
     """Other letter case in the profile does not make another repository."""
     with FakeHub(FILES, repo="Org/M") as hub:
-        found = list_once(ask_of(hub, repo="org/m"))
+        found = listed(ask_of(hub, repo="org/m"))
 
     assert "Org/M" == found.repo
 
@@ -60,7 +72,7 @@ def test_the_id_is_as_the_hub_spells_it() -> None:
 def test_tree_and_revision_are_of_one_commit() -> None:
     """B042: the branch is resolved once; the tree is asked for by commit."""
     with FakeHub(FILES) as hub:
-        list_once(ask_of(hub))
+        listed(ask_of(hub))
 
     assert [f"/api/models/{REPO}/revision/main", f"/api/models/{REPO}/tree/{COMMIT}"] == [r.path for r in hub.requests]
 
@@ -87,7 +99,7 @@ def test_a_bad_token_is_told_as_such() -> None:
 def test_the_token_is_sent() -> None:
     """With the right one the listing comes."""
     with FakeHub(FILES, token="hf_rightright") as hub:
-        assert COMMIT == list_once(ask_of(hub, token="hf_rightright")).commit
+        assert COMMIT == listed(ask_of(hub, token="hf_rightright")).commit
 
 
 REVISION = Status(200, {}, f'{{"_id": "0", "id": "{REPO}", "modelId": "{REPO}", "sha": "{COMMIT}", "siblings": []}}')
@@ -109,7 +121,7 @@ REFUSALS = [
     ],
 )
 def test_each_refusal_of_a_revision_has_its_code(status: Status, code: str) -> None:
-    """Whatever the Hub answers, and whatever huggingface_hub makes of it, is one of our errors; nothing is retried."""
+    """Whatever the Hub answers is one of our errors; nothing is retried."""
     with FakeHub(FILES) as hub:
         hub.api_status = [status]
         error = refused(hub)
@@ -120,7 +132,7 @@ def test_each_refusal_of_a_revision_has_its_code(status: Status, code: str) -> N
 
 @pytest.mark.parametrize(("status", "code"), [*REFUSALS, (Status(200, {}, '{"error": "x"}'), "listing-not-valid")])
 def test_each_refusal_of_a_tree_has_its_code(status: Status, code: str) -> None:
-    """The same for the second question, where huggingface_hub would retry and wait on its own."""
+    """The same for the second question."""
     with FakeHub(FILES) as hub:
         hub.api_status = [REVISION, status]
         error = refused(hub)
@@ -130,7 +142,7 @@ def test_each_refusal_of_a_tree_has_its_code(status: Status, code: str) -> None:
 
 
 def test_a_rate_limit_says_when() -> None:
-    """429 comes with its wait, and huggingface_hub does not sleep on its own."""
+    """429 comes with its wait; it is the caller who waits."""
     with FakeHub(FILES) as hub:
         hub.api_status = [Status(429, {"Retry-After": "77"})]
         error = refused(hub)
@@ -157,7 +169,7 @@ def test_nobody_there() -> None:
 def test_the_listing_comes_over_tls_with_the_private_root() -> None:
     """B033: REQUESTS_CA_BUNDLE is honoured for the listing as well; without it the certificate is refused."""
     with FakeHub(FILES, tls=True) as hub:
-        assert COMMIT == list_once(ask_of(hub, env={"REQUESTS_CA_BUNDLE": str(TLS / "ca.pem")})).commit
+        assert COMMIT == list_once(client_of({"REQUESTS_CA_BUNDLE": str(TLS / "ca.pem")}), ask_of(hub)).commit
         assert "certificate-refused" == refused(hub).code
 
 
@@ -168,56 +180,6 @@ def test_a_repository_id_that_cannot_be_one() -> None:
 
     assert "repo-not-valid" == error.code
     assert [] == hub.requests
-
-
-@dataclass
-class Lfs:
-    sha256: str | None
-    size: int
-
-
-@dataclass
-class Entry:
-    path: str
-    size: int
-    blob_id: str = "b" * 40
-    lfs: Lfs | None = None
-    xet_hash: str | None = None
-
-
-def test_entries_become_files() -> None:
-    """Size and hash of an LFS file are those of its content, not of its pointer."""
-    entries = [Entry("b.bin", 134, lfs=Lfs("a" * 64, 5000), xet_hash="x"), Entry("a.txt", 3)]
-
-    assert (RemoteFile("a.txt", 3, "b" * 40, None), RemoteFile("b.bin", 5000, "a" * 64, "a" * 64, "x")) == to_files(
-        entries
-    )
-
-
-@pytest.mark.parametrize(
-    ("entry", "code"),
-    [
-        (Entry("../../etc/passwd", 3), "listing-not-valid"),
-        (Entry("/etc/passwd", 3), "listing-not-valid"),
-        (Entry("a", -1), "listing-not-valid"),
-        (Entry("a", 3, blob_id="../../x"), "listing-without-hashes"),
-        (Entry("a", 3, lfs=Lfs(None, 3)), "listing-without-hashes"),
-        (Entry("a", 3, lfs=Lfs("A" * 64, 3)), "listing-without-hashes"),
-        (Entry("model.safetensors", 5_000_000_000), "listing-without-hashes"),
-    ],
-)
-def test_entries_that_cannot_be_trusted(entry: Entry, code: str) -> None:
-    """A path that leads out, a size that is none, a hash that is none: the listing is refused, whole."""
-    with pytest.raises(SourceError) as caught:
-        to_files([Entry("fine", 1), entry])
-
-    assert code == caught.value.code
-
-
-def test_a_file_listed_twice_is_refused() -> None:
-    """One path, two contents: neither is believed."""
-    with pytest.raises(SourceError):
-        to_files([Entry("a", 1), Entry("a", 2)])
 
 
 TREE = f"/api/models/{REPO}/tree/{COMMIT}"
@@ -255,37 +217,59 @@ def test_a_page_that_leads_to_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("before", [(), (REVISION,)])
-def test_a_listing_that_never_ends_is_left(before: tuple[Status, ...]) -> None:
+@pytest.mark.parametrize("answer", [Trickle(), Trickle(chunked=True), Late()])
+def test_a_listing_that_never_ends_is_left(before: tuple[Status, ...], answer: Trickle | Late) -> None:
     """A byte now and then is no silence: there is a time for the whole listing, for revision and tree alike."""
     with FakeHub(FILES) as hub:
-        hub.api_status = [*before, Trickle()]
-        with pytest.raises(SourceError) as caught:
-            list_once(replace(ask_of(hub), seconds=0.5))
+        hub.api_status = [*before, answer]
+        error = refusal_of(replace(ask_of(hub), seconds=0.5))
 
-    assert ("source-silent", False) == (caught.value.code, caught.value.retry)
+    assert ("source-silent", False) == (error.code, error.retry)
+    assert "did not end its listing" in error.message
 
 
-def test_a_listing_is_left_when_kboot_is_told_to_stop() -> None:
-    """Although the Hub still sends."""
+def test_pages_without_an_end_are_left() -> None:
+    """Each of them is there at once, and names another: the time for all of them ends it."""
     with FakeHub(FILES) as hub:
-        hub.api_status = [Trickle()]
-        ask = ask_of(hub)
-        threading.Timer(0.2, ask.stop.set).start()
-        with pytest.raises(SourceError) as caught:
-            list_once(ask)
+        pages = [Status(200, {"Link": f'<{hub.url}{TREE}?cursor={n}>; rel="next"'}, "[]") for n in range(100_000)]
+        hub.api_status = [REVISION, *pages]
+        error = refusal_of(replace(ask_of(hub), seconds=0.5))
 
-    assert "interrupted" == caught.value.code
+    assert ("source-silent", False) == (error.code, error.retry)
+
+
+@pytest.mark.parametrize("answer", [Trickle(), Trickle(chunked=True), Late()])
+def test_a_listing_is_left_when_kboot_is_told_to_stop(answer: Trickle | Late) -> None:
+    """Although the Hub still sends, or sends nothing yet."""
+    with FakeHub(FILES) as hub:
+        hub.api_status = [answer]
+        client = client_of()
+        threading.Timer(0.2, client.interrupt).start()
+        with pytest.raises(SourceError) as caught:
+            list_once(client, ask_of(hub))
+
+    assert ("interrupted", False) == (caught.value.code, caught.value.retry)
+
+
+def test_several_listings_may_run_at_once() -> None:
+    """One that the Hub keeps waiting holds up no other."""
+    with FakeHub(FILES) as slow, FakeHub(FILES) as hub, ThreadPoolExecutor(1) as pool:
+        slow.api_status = [Late()]
+        first = pool.submit(listed, ask_of(slow))
+        second = listed(ask_of(hub))
+        slow.released.set()
+
+        assert first.result(60).files == second.files
 
 
 def test_a_listing_larger_than_any_is_refused() -> None:
     """Its bytes are counted as they come, over all pages."""
     with FakeHub(FILES, page=1) as hub:
-        enough = list_once(replace(ask_of(hub), size_bytes=2000))
-        with pytest.raises(SourceError) as caught:
-            list_once(replace(ask_of(hub), size_bytes=500))
+        enough = listed(replace(ask_of(hub), size_bytes=2000))
+        error = refusal_of(replace(ask_of(hub), size_bytes=500))
 
     assert 3 == len(enough.files)
-    assert "listing-not-valid" == caught.value.code and "larger than 500 bytes" in caught.value.message
+    assert "listing-not-valid" == error.code and "larger than 500 bytes" in error.message
 
 
 @pytest.mark.parametrize("before", [(), (REVISION,)])
@@ -296,17 +280,150 @@ def test_json_without_a_bottom_is_no_listing(before: tuple[Status, ...]) -> None
         assert "listing-not-valid" == refused(hub).code
 
 
-@pytest.mark.parametrize("path", ["x" * 251 + ".json", "\u00fc" * 128, "a.txt/inner.json", "a.txt/b/c.json"])
-def test_paths_that_cannot_be_linked_are_refused(path: str) -> None:
-    """Before the first byte: a name longer than 255 bytes, or a file that is also a folder."""
-    with pytest.raises(SourceError) as caught:
-        to_files([Entry("a.txt", 3), Entry(path, 3)])
+def test_both_questions_take_one_connection() -> None:
+    """It is left for the bytes that follow."""
+    with FakeHub(FILES) as hub:
+        client = client_of()
+        list_once(client, ask_of(hub))
+        assert 1 == len(client._live)
+        client.get(f"{hub.url}/{REPO}/resolve/{COMMIT}/config.json", {}).text()
+        assert 1 == len(client._live)
 
-    assert "listing-not-valid" == caught.value.code
+
+def test_a_listing_that_comes_packed_is_read() -> None:
+    """gzip is not asked for, and some servers and proxies send it all the same; the bound is that of what is in it."""
+    with FakeHub(FILES, page=1) as hub:
+        hub.packs_api = "gzip"
+        found = listed(ask_of(hub))
+        error = refusal_of(replace(ask_of(hub), size_bytes=500))
+
+    assert sorted(FILES) == [file.path for file in found.files]
+    assert {"identity"} == {r.headers["accept-encoding"] for r in hub.requests}
+    assert "listing-not-valid" == error.code and "larger than 500 bytes" in error.message
 
 
-def test_the_longest_name_is_taken() -> None:
-    """255 bytes are a name; folders may hold files of like names."""
-    paths = ["a.txt", "a.txt2/b", "x" * 255]
+def test_a_listing_packed_in_another_way_is_refused() -> None:
+    """And the way is named."""
+    with FakeHub(FILES) as hub:
+        hub.packs_api = "br"
+        error = refused(hub)
 
-    assert paths == [file.path for file in to_files([Entry(path, 3) for path in paths])]
+    assert "transformed-body" == error.code and "comes as br" in error.message
+
+
+def test_a_renamed_repository_is_followed() -> None:
+    """The Hub redirects to a path of its own, and the token goes along there."""
+    with FakeHub(FILES, token="hf_rightright") as hub:
+        api = f"/api/models/{REPO}"
+        hub.api_status = [
+            Status(307, {"Location": f"{api}/revision/main"}, "Temporary Redirect. Redirecting to ..."),
+            REVISION,
+            Status(308, {"Location": f"{api}/tree/{COMMIT}?recursive=true&expand=false"}),
+        ]
+        found = listed(ask_of(hub, repo="org/old-name", token="hf_rightright"))
+
+    assert (REPO, 3) == (found.repo, len(found.files))
+    assert 4 == len(hub.requests)
+
+
+def test_redirects_without_an_end_are_an_error() -> None:
+    """Nobody is sent on for ever."""
+    with FakeHub(FILES) as hub:
+        hub.api_status = [Status(302, {"Location": f"/api/models/{REPO}/revision/{n}"}) for n in range(100)]
+        error = refused(hub)
+
+    assert "redirect-not-valid" == error.code
+    assert 10 > len(hub.requests)
+
+
+def test_who_refuses_after_a_redirect_is_named() -> None:
+    """That server saw no token: the one that was given is not what is wrong."""
+    with FakeHub(FILES, token="hf_rightright") as hub, FakeHub(FILES, token="hf_another") as other:
+        hub.api_status = [Status(307, {"Location": f"{other.url}/api/models/{REPO}/revision/main"})]
+        error = refused(hub, token="hf_rightright")
+
+    assert "repo-not-found" == error.code
+    assert other.url.partition("://")[2] in error.message and "no token" in error.message
+
+
+def test_an_endpoint_may_have_a_path() -> None:
+    """HF_ENDPOINT=https://host/artifactory/api/huggingfaceml/repo: both questions go below it."""
+    with FakeHub(FILES) as hub:
+        below = replace(ask_of(hub), endpoint=f"{hub.url}/artifactory/api/huggingfaceml/repo")
+        refusal_of(below)
+
+    assert [f"/artifactory/api/huggingfaceml/repo/api/models/{REPO}/revision/main"] == [r.path for r in hub.requests]
+
+
+def test_a_revision_is_one_word_of_the_path() -> None:
+    """A branch may have slashes and blanks in its name."""
+    with FakeHub(FILES) as hub:
+        refused(hub, revision="refs/pr/1 #")
+
+    assert [f"/api/models/{REPO}/revision/refs/pr/1 #"] == [r.path for r in hub.requests]
+
+
+def test_a_page_may_be_named_by_its_path() -> None:
+    """Relative to the page that names it, and among links of other kinds in headers of their own."""
+    with FakeHub(FILES) as hub:
+        first = {"link": "<style.css>; rel=preload", "Link": '<?cursor=0>; title="a, b"; rel="next"'}
+        hub.api_status = [REVISION, Status(200, dict(reversed(first.items())), "[]")]
+        found = listed(ask_of(hub))
+
+    assert sorted(FILES) == [file.path for file in found.files]
+
+
+@pytest.mark.parametrize(
+    ("link", "url"),
+    [
+        ('<https://h/x?a=1,2>; rel="next"', "https://h/x?a=1,2"),
+        ("<u>;rel=next", "u"),
+        ('<a>; rel="first", <b>; title="x, <c>; y"; REL="last Next"', "b"),
+        ("<a>; rel=prev", ""),
+        ("<a>; title=next", ""),
+        ("<a", ""),
+        ("", ""),
+    ],
+)
+def test_a_link_header_is_read(link: str, url: str) -> None:
+    """As RFC 8288 writes it: several links, words in quotes, several relations."""
+    assert url == next_page(link)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("gpt2", True),
+        ("deepseek-ai/DeepSeek-V3.1", True),
+        ("_a_/b__c.d-e", True),
+        ("a" * 96 + "/" + "b" * 96, True),
+        ("a" * 97 + "/b", False),
+        ("a/" + "b" * 97, False),
+        ("a/b/c", False),
+        ("/a", False),
+        ("a/", False),
+        ("", False),
+        ("-a/b", False),
+        ("a/b.", False),
+        ("a/.b", False),
+        ("a./b", False),
+        ("a/b--c", False),
+        ("a..b", False),
+        ("a/b.git", False),
+        ("a/b\n", False),
+        ("a b", False),
+        ("caf\u00e9", False),
+    ],
+)
+def test_an_id_is_judged_as_the_hubs_own_client_does(text: str, is_one: bool) -> None:
+    """Before anything is asked; huggingface_hub is loaded here to compare with."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(text)
+        theirs = True
+    except HFValidationError:
+        theirs = False
+
+    assert (is_one, is_one) == (is_repo_id(text), theirs)

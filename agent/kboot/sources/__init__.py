@@ -43,13 +43,11 @@ class Opening:
     def hub(self, endpoint: str) -> Hub:
         """A Hub endpoint; trusted when it is the operator's own."""
         trusted = endpoint.rstrip("/") == self.endpoint
-        timeouts_s = (self.fetch.connect_timeout_s, self.fetch.stall_timeout_s)
         return Hub(
             endpoint,
             find_token(self.env, self.token_file) if trusted else Token(),
             self.env,
-            client=Client(self.env, *timeouts_s),
-            timeouts_s=timeouts_s,
+            client=Client(self.env, self.fetch.connect_timeout_s, self.fetch.stall_timeout_s),
             trusted=trusted,
             new_patience=self.patience,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import zlib
 from collections.abc import Callable
 from urllib.parse import urljoin
 
@@ -23,11 +25,16 @@ def no_token(_: Origin) -> str:
 
 
 def follow(
-    client: Client, url: str, start: int, end: int | None, token_for: Callable[[Origin], str] = no_token
+    client: Client,
+    url: str,
+    start: int,
+    end: int | None,
+    token_for: Callable[[Origin], str] = no_token,
+    until_s: float = math.inf,
 ) -> Answer:
     """Ask for bytes [start, end), and go where redirects lead, but never from https to http.
 
-    token_for: the token that a host may see; empty for none.
+    token_for: the token that a host may see; empty for none. until_s: see Client.get.
 
     Raises:
         SourceError: no connection, no HTTP, silence; "redirect-not-valid".
@@ -38,12 +45,12 @@ def follow(
         headers = range_header(start, end)
         if token := token_for(origin):
             headers["Authorization"] = f"Bearer {token}"
-        answer = client.get(url, headers)
+        answer = client.get(url, headers, until_s)
         if answer.status not in _REDIRECTS:
             return answer
         location = answer.headers.get("location", "")
         answer.text()
-        if not location or (led := _joined(url, location)) is None:
+        if not location or (led := joined(url, location)) is None:
             raise SourceError("redirect-not-valid", f"{origin.address} redirects to {mask(location[:200])!r}")
         url = led
         if origin.scheme == "https" and origin_of(url).scheme == "http":
@@ -51,14 +58,42 @@ def follow(
     raise SourceError("redirect-not-valid", f"{first.address} redirects more than {_HOPS} times")
 
 
-def _joined(url: str, location: str) -> str | None:
-    """Return where a redirect leads; None where that is no http or https URL."""
+def joined(url: str, location: str) -> str | None:
+    """Return where a redirect or link leads; None where that is no http or https URL."""
     try:
         led = urljoin(url, location)
         origin_of(led)
     except (ValueError, SourceError):
         return None
     return led
+
+
+def read_answer(answer: Answer, limit_bytes: int) -> bytes | None:
+    """Return the whole body of a small answer; None where it has more bytes.
+
+    Some servers and proxies send gzip whatever is asked for: it is undone, within the same limit.
+
+    Raises:
+        SourceError: silence, a broken connection; "transformed-body": it is packed in another way, or not whole.
+    """
+    encoding = answer.headers.get("content-encoding", "").strip().lower() or "identity"
+    host = origin_of(answer.url).address
+    if encoding not in ("identity", "gzip", "x-gzip"):
+        answer.drop()
+        raise SourceError("transformed-body", f"the answer of {host} comes as {mask(encoding[:40])}, wanted as it is")
+    data = answer.whole(limit_bytes)
+    if data is None or encoding == "identity":
+        return data
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        plain = unpack.decompress(data, limit_bytes + 1)
+    except zlib.error as exc:
+        raise SourceError("transformed-body", f"the answer of {host} says it is gzip: {exc}", retry=True) from exc
+    if len(plain) > limit_bytes:
+        return None
+    if not unpack.eof:
+        raise SourceError("transformed-body", f"the gzip in the answer of {host} has no end", retry=True)
+    return plain
 
 
 def check_small(file: RemoteFile, limit_bytes: int) -> None:

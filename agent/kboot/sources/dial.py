@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import select
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
@@ -12,7 +13,8 @@ from typing import Any
 
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s
-from kboot.sources.failures import NO_ROUTE, REFUSED_HINT, explain_network
+from kboot.sources.failures import NO_ROUTE, REFUSED_HINT, explain_network, unresolved
+from kboot.sources.stopping import LOOK_S, answer_or_leave, stopped
 from kboot.sources.types import NotYet
 
 AddressInfo = tuple[int, int, int, str, Any]
@@ -20,6 +22,8 @@ AddressInfo = tuple[int, int, int, str, Any]
 Resolve = Callable[[str, int], Sequence[AddressInfo]]
 
 _HEAD_START_S = 0.25  # what an address gets before the next is tried beside it
+_RESOLVE_S = 60.0  # the C library asks three name servers twice, 5 s each; other look-ups of a name have no bound
+_NEVER = threading.Event()
 
 
 def resolve(host: str, port: int) -> Sequence[AddressInfo]:
@@ -27,22 +31,26 @@ def resolve(host: str, port: int) -> Sequence[AddressInfo]:
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
-def dial(host: str, port: int, timeout_s: float, ask: Resolve = resolve) -> socket.socket:
+def dial(
+    host: str, port: int, timeout_s: float, ask: Resolve = resolve, stop: threading.Event = _NEVER
+) -> socket.socket:
     """Return a connected socket to the first of the host's addresses that answers.
 
     Addresses of both families take turns, each with a short head start before the next is tried beside it, so that a
-    family that leads nowhere costs a quarter of a second. timeout_s: per address.
+    family that leads nowhere costs a quarter of a second. timeout_s: per address. stop: set = leave it at once.
 
     Raises:
         NotYet: the name cannot be resolved now, or there is no route.
-        SourceError: the host is unknown, refuses or does not answer.
+        SourceError: the host is unknown, refuses or does not answer; "interrupted".
     """
-    return _race(host, port, _take_turns(_addresses(host, port, ask)), timeout_s)
+    return _race(host, port, _take_turns(_addresses(host, port, ask, stop)), timeout_s, stop)
 
 
-def _addresses(host: str, port: int, ask: Resolve) -> Sequence[AddressInfo]:
+def _addresses(host: str, port: int, ask: Resolve, stop: threading.Event) -> Sequence[AddressInfo]:
     try:
-        found = ask(host, port)
+        found = answer_or_leave(lambda: ask(host, port), stop, _RESOLVE_S)
+    except TimeoutError as exc:
+        raise unresolved(host, str(exc)) from exc
     except (OSError, UnicodeError) as exc:
         unknown = SourceError("host-unknown", f"{host} cannot be looked up: {exc}")
         raise explain_network(exc, host) or unknown from exc
@@ -58,20 +66,22 @@ def _take_turns(addresses: Sequence[AddressInfo]) -> list[AddressInfo]:
     return [a for pair in zip_longest(one, other) for a in pair if a is not None]
 
 
-def _race(host: str, port: int, addresses: list[AddressInfo], timeout_s: float) -> socket.socket:
+def _race(host: str, port: int, addresses: list[AddressInfo], timeout_s: float, stop: threading.Event) -> socket.socket:
     waiting = list(addresses)
     trying: dict[socket.socket, float] = {}  # → its deadline
     errors: list[OSError] = []
     next_at = monotonic_s()
     try:
         while waiting or trying:
+            if stop.is_set():
+                raise stopped()
             now = monotonic_s()
             if waiting and (now >= next_at or not trying):
                 next_at = now + _HEAD_START_S
                 _begin(waiting.pop(0), now + timeout_s, trying, errors)
                 continue
             limit = min([*trying.values(), *([next_at] if waiting else [])]) - now
-            for sock in _ready(list(trying), max(0.0, limit)):
+            for sock in _ready(list(trying), min(max(0.0, limit), LOOK_S)):
                 del trying[sock]
                 if not (number := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
                     sock.setblocking(True)

@@ -43,6 +43,16 @@ def explain_network(exc: BaseException, host: str) -> SourceError | None:
             return None
 
 
+def unresolved(host: str, said: str) -> NotYet:
+    """Return the error of a resolver that has no answer yet."""
+    return NotYet(
+        "name-not-resolved",
+        f"the resolver does not answer for {host} yet: {said}",
+        hint="see /etc/resolv.conf and `resolvectl status`",
+        retry=True,
+    )
+
+
 def _certificate(exc: ssl.SSLCertVerificationError, host: str) -> SourceError:
     if exc.verify_code == _NOT_YET_VALID:
         return NotYet(
@@ -60,12 +70,7 @@ def _certificate(exc: ssl.SSLCertVerificationError, host: str) -> SourceError:
 
 def _unresolved(exc: socket.gaierror, host: str) -> SourceError:
     if exc.errno == socket.EAI_AGAIN:
-        return NotYet(
-            "name-not-resolved",
-            f"the resolver does not answer for {host} yet: {exc.strerror}",
-            hint="see /etc/resolv.conf and `resolvectl status`",
-            retry=True,
-        )
+        return unresolved(host, exc.strerror or str(exc))
     return SourceError(
         "host-unknown",
         f"there is no host {host}: {exc.strerror}",

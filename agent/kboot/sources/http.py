@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import math
 import socket
 import ssl
 import struct
@@ -43,13 +44,15 @@ class Client:
         self._ask = ask
         self._tls = threading.Lock()
         self._context: ssl.SSLContext | None = None
-        self._lock = threading.Lock()  # of the next three
+        self._lock = threading.Lock()  # of the next two
         self._live: set[_Wire] = set()
         self._idle: dict[Origin, list[_Wire]] = {}
-        self._interrupted = False
+        self._interrupted = threading.Event()
 
-    def get(self, url: str, headers: Mapping[str, str]) -> Answer:
+    def get(self, url: str, headers: Mapping[str, str], until_s: float = math.inf) -> Answer:
         """Send one GET and return its answer, headers read, body not. Redirects are not followed.
+
+        until_s: on the monotonic clock, when a connected server's time for all of the answer is over.
 
         Raises:
             SourceError: no connection, no HTTP, silence.
@@ -58,17 +61,17 @@ class Client:
         wire = self._take(origin)
         if wire is not None:
             try:
-                return self._send(wire, url, headers)
+                return self._send(wire, url, headers, until_s)
             except SourceError as exc:
-                if exc.code != "connection-cut" or self._interrupted:
+                if exc.code != "connection-cut" or self._interrupted.is_set():
                     raise
                 # The server closed a kept connection between two requests: not a failed try.
-        return self._send(self._connect(origin), url, headers)
+        return self._send(self._connect(origin, until_s), url, headers, until_s)
 
     def interrupt(self) -> None:
         """Cut every connection and open no new one, from any thread."""
         with self._lock:
-            self._interrupted = True
+            self._interrupted.set()
             for wire in self._live:
                 wire.cut()
 
@@ -96,14 +99,14 @@ class Client:
             wires = self._idle.get(origin)
             return wires.pop() if wires else None
 
-    def _connect(self, origin: Origin) -> _Wire:
+    def _connect(self, origin: Origin, until_s: float) -> _Wire:
         proxy = proxy_for(origin, self._env)
         near = proxy.origin if proxy else origin
-        sock = dial(near.host, near.port, self._connect_timeout_s, self._ask)
-        wire = _Wire(origin, proxy, sock, self._stall_timeout_s)
+        sock = dial(near.host, near.port, self._connect_timeout_s, self._ask, self._interrupted)
+        wire = _Wire(origin, proxy, sock, self._stall_timeout_s, until_s)
         with self._lock:
             self._live.add(wire)
-            if self._interrupted:
+            if self._interrupted.is_set():
                 wire.cut()
         if origin.scheme == "https":
             try:
@@ -111,17 +114,18 @@ class Client:
             except BaseException as exc:
                 self.drop(wire)
                 if isinstance(exc, (OSError, http.client.HTTPException)):
-                    raise _explain(exc, near if proxy else origin) from exc
+                    raise wire.broken(exc, near if proxy else origin) from exc
                 raise
         return wire
 
-    def _send(self, wire: _Wire, url: str, headers: Mapping[str, str]) -> Answer:
+    def _send(self, wire: _Wire, url: str, headers: Mapping[str, str], until_s: float) -> Answer:
         try:
+            wire.until_s = until_s
             response = wire.ask(url, {"User-Agent": f"kboot/{__version__}", **headers})
         except BaseException as exc:
             self.drop(wire)
             if isinstance(exc, (OSError, http.client.HTTPException, ValueError)):
-                raise _explain(exc, wire.origin) from exc
+                raise wire.broken(exc) from exc
             raise
         return Answer(self, wire, url, response)
 
@@ -135,10 +139,13 @@ class Client:
 class _Wire:
     """One connection, straight or through a proxy."""
 
-    def __init__(self, origin: Origin, proxy: Proxy | None, sock: socket.socket, stall_timeout_s: float) -> None:
+    def __init__(
+        self, origin: Origin, proxy: Proxy | None, sock: socket.socket, stall_timeout_s: float, until_s: float
+    ) -> None:
         self.origin = origin
         self.sock: socket.socket | TlsStream = sock
         self.stall_timeout_s = stall_timeout_s
+        self.until_s = until_s
         self.was_cut = False
         self._bare = sock
         self._proxy = proxy
@@ -147,7 +154,12 @@ class _Wire:
         self._connection.default_port = 443 if origin.scheme == "https" else 80  # signed links sign the Host header
         self._connection.auto_open = 0
         self._speak()
-        sock.settimeout(stall_timeout_s)
+        sock.settimeout(self.allowed_s)
+
+    @property
+    def allowed_s(self) -> float:
+        """How long the next step may take."""
+        return max(0.0, min(self.stall_timeout_s, self.until_s - monotonic_s()))
 
     def secure(self, context: ssl.SSLContext) -> None:
         """Make it TLS, after asking a proxy for a tunnel."""
@@ -161,14 +173,14 @@ class _Wire:
 
     def ask(self, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         """Send a GET and read the head of the answer."""
-        self.sock.settimeout(self.stall_timeout_s)
+        self.sock.settimeout(self.allowed_s)
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         if self._proxy is not None and self.origin.scheme == "http":
             target = f"http://{parts.netloc.rsplit('@', 1)[-1]}{target}"
             headers = {**headers, **self._proxy.headers}
         self._connection.request("GET", target, headers=dict(headers))
-        self.spoken.whole_within(self.stall_timeout_s)
+        self.spoken.whole_within(self.allowed_s)
         response: http.client.HTTPResponse = self._connection.getresponse()
         self.spoken.whole_within(None)
         self.sock.settimeout(self.stall_timeout_s)
@@ -181,6 +193,10 @@ class _Wire:
             self._bare.shutdown(socket.SHUT_RDWR)
         except OSError:
             return  # gone already
+
+    def broken(self, exc: Exception, whom: Origin | None = None) -> SourceError:
+        """Return our error for what it raised. whom: who did not do as wanted; None = whom it leads to."""
+        return _cut() if self.was_cut else _explain(exc, whom or self.origin)
 
     def close(self) -> None:
         """Close it."""
@@ -196,7 +212,7 @@ class _Wire:
         for name, value in proxy.headers.items():
             connection.putheader(name, value)
         connection.endheaders()
-        self.spoken.whole_within(self.stall_timeout_s)
+        self.spoken.whole_within(self.allowed_s)
         response = http.client.HTTPResponse(self._connection.sock, method="CONNECT")
         response.begin()
         self.spoken.whole_within(None)
@@ -206,7 +222,7 @@ class _Wire:
 
 
 class Answer:
-    """One answer; exactly one of text(), body() and drop() is to be called. headers: names in lower case."""
+    """One answer; exactly one of text(), whole(), body() and drop() is to be called. headers: names in lower case."""
 
     def __init__(self, client: Client, wire: _Wire, url: str, response: http.client.HTTPResponse) -> None:
         self.url = url
@@ -218,17 +234,35 @@ class Answer:
 
     def text(self) -> str:
         """Return the beginning of a short body, for messages; nothing when it cannot be read."""
-        self._wire.spoken.whole_within(self._wire.stall_timeout_s)
+        self._wire.spoken.whole_within(self._wire.allowed_s)
         try:
             data = self._response.read(_SMALL_BYTES)
         except (OSError, http.client.HTTPException):
             data = b""
-        self._wire.spoken.whole_within(None)
-        if self._response.isclosed() and not self._response.will_close:
-            self._client.keep(self._wire)
-        else:
-            self.drop()
+        self._keep_or_drop()
         return data.decode("utf-8", "replace")
+
+    def whole(self, limit_bytes: int) -> bytes | None:
+        """Return the whole body, as it is sent; None where it has more bytes.
+
+        Raises:
+            SourceError: silence, an end before the announced one, a broken connection.
+        """
+        wire = self._wire
+        wire.spoken.whole_within(wire.until_s - monotonic_s(), wire.stall_timeout_s)
+        try:
+            data = self._response.read(limit_bytes + 1)
+            if len(data) <= limit_bytes and self._response.length:
+                raise http.client.IncompleteRead(data)
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            self.drop()
+            raise wire.broken(exc) from exc
+        self._keep_or_drop()
+        return data if len(data) <= limit_bytes else None
+
+    def every(self, name: str) -> str:
+        """Return all values of a header that may come several times, as one list."""
+        return ", ".join(self._response.headers.get_all(name, []))
 
     def body(self, frame: Frame) -> HttpBody:
         """Return the body, framed as its headers were found to say."""
@@ -242,6 +276,13 @@ class Answer:
         """Leave the body unread."""
         self._response.close()
         self._client.drop(self._wire)
+
+    def _keep_or_drop(self) -> None:
+        self._wire.spoken.whole_within(None)
+        if self._response.isclosed() and not self._response.will_close and not self._wire.was_cut:
+            self._client.keep(self._wire)
+        else:
+            self.drop()
 
 
 class HttpBody:
@@ -278,9 +319,9 @@ class HttpBody:
         try:
             n = self._receive(buffer) if self._direct else self._response.readinto(buffer)
         except (OSError, http.client.HTTPException, ValueError) as exc:
-            raise self._cut() if self._wire.was_cut else _explain(exc, self._wire.origin) from exc
+            raise self._wire.broken(exc) from exc
         if self._wire.was_cut:
-            raise self._cut()
+            raise _cut()
         self._count(n)
         return n
 
@@ -337,8 +378,9 @@ class HttpBody:
                 if self._wire.was_cut or monotonic_s() >= deadline:
                     raise
 
-    def _cut(self) -> SourceError:
-        return SourceError("interrupted", "the transfer was told to stop", retry=False)
+
+def _cut() -> SourceError:
+    return SourceError("interrupted", "the transfer was told to stop", retry=False)
 
 
 def _explain(exc: Exception, origin: Origin) -> SourceError:

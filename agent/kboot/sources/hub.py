@@ -33,14 +33,10 @@ class Hub:
         env: Mapping[str, str],
         *,
         client: Client,
-        timeouts_s: tuple[float, float],
         trusted: bool,
         new_patience: Callable[[], Patience],
     ) -> None:
-        """Make one; nothing is asked yet.
-
-        timeouts_s: per address to connect, and without a byte. new_patience: how one listing or small file waits.
-        """
+        """Make one; nothing is asked yet. new_patience: how one listing or small file waits."""
         self.endpoint = endpoint.rstrip("/")
         self.trusted = trusted
         shown = without_query(self.endpoint)
@@ -49,7 +45,6 @@ class Hub:
         self._token = token if trusted and may_see_token(self._origin) else Token()
         self._env = env
         self._client = client
-        self._timeouts_s = timeouts_s
         self._new_patience = new_patience
         self._stop = threading.Event()
         self._links: dict[str, str] = {}  # resolve URL → where it led last, on another origin
@@ -61,11 +56,11 @@ class Hub:
             message = "HF_HUB_OFFLINE is set, so the Hub may not be asked"
             raise SourceError("offline-mode", message, hint="unset HF_HUB_OFFLINE")
         asked = Asked(self._origin.address, repo, revision, token=self._token.origin)
-        ask = ListingAsk(self.endpoint, self._token.value, asked, self._env, *self._timeouts_s, self._stop)
+        ask = ListingAsk(self.endpoint, self._token.value, asked)
         patience = self._new_patience()
         while True:
             try:
-                return list_once(ask)
+                return list_once(self._client, ask)
             except SourceError as exc:
                 patience.wait_or_raise(exc, self._stop)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
-from kboot.sources.hub_listing import to_files
+from kboot.sources.entries import Entry, Lfs, to_files
 
 TREE_LIMIT_BYTES = 256 << 20
 
@@ -50,8 +49,7 @@ def files_of_tree(data: bytes) -> tuple[RemoteFile, ...]:
     return to_files(entries)
 
 
-def _entry(path: str, entry: dict[str, object]) -> SimpleNamespace:
+def _entry(path: str, entry: dict[str, object]) -> Entry:
     sha256 = entry.get("lfs_sha256")
-    lfs = SimpleNamespace(sha256=sha256, size=entry.get("lfs_size")) if sha256 else None
-    xet = entry.get("xet_hash")
-    return SimpleNamespace(path=path, size=entry["size"], blob_id=entry["blob_id"], lfs=lfs, xet_hash=xet)
+    lfs = Lfs(sha256, entry.get("lfs_size")) if sha256 else None
+    return Entry(path, entry["size"], entry["blob_id"], lfs, entry.get("xet_hash"))

@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
-from kboot.host.clock import unix_s
-from kboot.sources.asking import check_small, follow, read_whole
-from kboot.sources.framing import Frame, frame, header_number
+from kboot.host.clock import monotonic_s, unix_s
+from kboot.sources.asking import check_small, follow, read_answer, read_whole
+from kboot.sources.framing import Frame, frame
 from kboot.sources.http import Answer, Client, HttpBody
+from kboot.sources.hub_listing import LISTING_S
 from kboot.sources.patience import Patience
 from kboot.sources.places import TREE_LIMIT_BYTES, files_of_tree, places_of, roots_of
 from kboot.sources.proxies import origin_of
@@ -20,7 +21,6 @@ from kboot.sources.secrets import without_query
 from kboot.sources.types import Found
 
 _REF_LIMIT_BYTES = 256
-_BUFFER_BYTES = 1 << 20
 
 
 class Plain:
@@ -84,13 +84,14 @@ class Plain:
         self._client.close()
 
     def _list_once(self, repo: str, revision: str) -> Found:
-        asked = Asked(self._origin.address, repo, revision)
+        asked, until_s = Asked(self._origin.address, repo, revision), monotonic_s() + LISTING_S
         for root in roots_of(repo):
             commit = revision
             if not is_commit(revision):
-                ref = self._small(f"{root}refs/{revision}", asked, _REF_LIMIT_BYTES)
+                ref = self._small(f"{root}refs/{revision}", asked, until_s, _REF_LIMIT_BYTES)
                 commit = ref.decode("ascii", "replace").strip()
-            if is_commit(commit) and (tree := self._small(f"{root}trees/{commit}.json", asked, TREE_LIMIT_BYTES)):
+            path = f"{root}trees/{commit}.json"
+            if is_commit(commit) and (tree := self._small(path, asked, until_s, TREE_LIMIT_BYTES)):
                 return Found(repo, commit, files_of_tree(tree))
         raise SourceError(
             "no-trusted-listing",
@@ -98,23 +99,18 @@ class Plain:
             hint='name "hub" among the sources, or serve the folder of a Hugging Face cache as it is',
         )
 
-    def _small(self, path: str, asked: Asked, limit_bytes: int) -> bytes:
+    def _small(self, path: str, asked: Asked, until_s: float, limit_bytes: int) -> bytes:
         """Return a small file of the folder itself; empty where there is none."""
-        answer = follow(self._client, self._base + quote(path), 0, None)
+        answer = follow(self._client, self._base + quote(path), 0, None, until_s=until_s)
         if answer.status in (404, 410):
             answer.text()
             return b""
-        size = header_number(answer.headers.get("content-length", ""))
-        size_bytes = limit_bytes if size is None else size
-        found = self._judge(answer, asked, size_bytes, 0, None)
-        with answer.body(found) as body:
-            data = bytearray()
-            buffer = memoryview(bytearray(min(_BUFFER_BYTES, limit_bytes + 1)))
-            while n := body.readinto(buffer):
-                data += buffer[:n]
-                if len(data) > limit_bytes:
-                    raise SourceError("listing-not-valid", f"{path} there is larger than {limit_bytes} bytes")
-        return bytes(data)
+        if answer.status != 200:
+            raise refusal(answer.status, answer.headers, answer.text(), asked, unix_s())
+        data = read_answer(answer, limit_bytes)
+        if data is None:
+            raise SourceError("listing-not-valid", f"{path} there is larger than {limit_bytes} bytes")
+        return data
 
     def _judge(self, answer: Answer, asked: Asked, size_bytes: int, start: int, end: int | None) -> Frame:
         if answer.status not in (200, 206, 416):

@@ -6,6 +6,7 @@ A timeout of a socket begins anew with every byte: a server that gives one every
 from __future__ import annotations
 
 import io
+import math
 import socket
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,15 @@ class Spoken:
     def __init__(self, sock: socket.socket | TlsStream) -> None:
         self.sock = sock
         self._until_s: float | None = None
+        self._silence_s = math.inf
 
-    def whole_within(self, seconds: float | None) -> None:
-        """Let everything that is read from now on be there after so many seconds; None: the socket's own timeout."""
+    def whole_within(self, seconds: float | None, silence_s: float = math.inf) -> None:
+        """Let everything that is read from now on be there after so many seconds; None: the socket's own timeout.
+
+        silence_s: the longest wait for a byte.
+        """
         self._until_s = None if seconds is None else monotonic_s() + seconds
+        self._silence_s = silence_s
 
     def sendall(self, data: bytes) -> None:
         """Send all of it."""
@@ -45,7 +51,7 @@ class Spoken:
             left_s = self._until_s - monotonic_s()
             if left_s <= 0:
                 raise TimeoutError("the answer is not whole in time")
-            self.sock.settimeout(left_s)
+            self.sock.settimeout(min(left_s, self._silence_s))
         return self.sock.recv_into(buffer)
 
     def close(self) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from kboot.errors import SourceError
+from kboot.host.clock import monotonic_s
 from kboot.sources.types import Source
 
-_LOOK_S = 0.2
+LOOK_S = 0.2
+
+_T = TypeVar("_T")
 
 
 def stopped() -> SourceError:
@@ -27,7 +31,7 @@ def interrupted_by(stop: threading.Event | None, sources: Sequence[Source]) -> I
 
     def look() -> None:
         while not over.is_set():
-            if stop.wait(_LOOK_S):
+            if stop.wait(LOOK_S):
                 for source in sources:
                     source.interrupt()
                 return
@@ -37,3 +41,31 @@ def interrupted_by(stop: threading.Event | None, sources: Sequence[Source]) -> I
         yield
     finally:
         over.set()
+
+
+def answer_or_leave(ask: Callable[[], _T], stop: threading.Event, seconds: float) -> _T:
+    """Return what `ask` returns, from a thread of its own: a look-up in the system's resolver cannot be interrupted.
+
+    Raises:
+        SourceError: "interrupted" soon after `stop` is set. TimeoutError: the time is over. The thread is left to end.
+    """
+    done, answers, errors = threading.Event(), list[_T](), list[Exception]()
+
+    def work() -> None:
+        try:
+            answers.append(ask())
+        except Exception as exc:  # noqa: BLE001 - raised again in the thread that waits
+            errors.append(exc)
+        finally:
+            done.set()
+
+    threading.Thread(target=work, name="asking", daemon=True).start()
+    until_s = monotonic_s() + seconds
+    while not done.wait(LOOK_S):
+        if stop.is_set():
+            raise stopped()
+        if monotonic_s() >= until_s:
+            raise TimeoutError(f"no answer in {seconds:g} s")
+    if errors:
+        raise errors[0]
+    return answers[0]
