@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import KbootError
-from kboot.store.selection import INDEX, find_index, reselect, select
+from kboot.store.selection import CONSOLIDATED_INDEX, INDEX, find_index, reselect, select
 
 GPT_OSS = [
     "config.json",
@@ -71,6 +71,35 @@ def test_consolidated_weights_beside_shards_are_skipped() -> None:
 def test_consolidated_weights_alone_are_the_weights() -> None:
     """Nothing is skipped for its name where it is all there is."""
     assert ["config.json", "consolidated.safetensors"] == chosen(["consolidated.safetensors", "config.json"])[0]
+
+
+def test_consolidated_shards_have_an_index_of_their_own() -> None:
+    """It decides where no other weights are at the top; a shard it names must be listed, as with the other one."""
+    shards = ["consolidated-00001-of-00002.safetensors", "consolidated-00002-of-00002.safetensors"]
+    paths = [*shards, CONSOLIDATED_INDEX, "params.json", "tekken.json"]
+    wanted, skipped = chosen(paths, index_of(*shards))
+
+    assert (sorted(paths), {}) == (wanted, skipped)
+    with pytest.raises(KbootError) as caught:
+        chosen([path for path in paths if path != shards[1]], index_of(*shards))
+    assert "index-shard-not-listed" == caught.value.code and CONSOLIDATED_INDEX in caught.value.message
+    assert find_index(listed("model.safetensors", *paths)) is None
+
+
+def test_layers_behind_an_embedding_model_are_part_of_it() -> None:
+    """vllm PR#23408: modules.json names them; without it a folder's weights are another model's."""
+    dense = ["2_Dense/config.json", "2_Dense/model.safetensors"]
+    paths = ["1_Pooling/config.json", *dense, "2_Dense/pytorch_model.bin", "config.json", "model.safetensors"]
+    wanted, skipped = chosen([*paths, "modules.json"])
+
+    assert ["1_Pooling/config.json", *dense, "config.json", "model.safetensors", "modules.json"] == wanted
+    assert ["2_Dense/pytorch_model.bin"] == list(skipped)
+    assert not set(dense) & set(chosen(paths)[0])
+
+
+def test_tensorizer_weights_can_be_asked_for() -> None:
+    """Not chosen by themselves; an include that names them means them."""
+    assert ["config.json", "model.tensors"] == chosen(["model.tensors", "config.json"], include=("*",))[0]
 
 
 def test_a_single_file_needs_no_index() -> None:

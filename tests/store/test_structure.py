@@ -86,6 +86,14 @@ def test_an_lfs_pointer_is_recognised_with_the_real_size() -> None:
         "lfs-pointer", f"is a git-lfs pointer of {len(POINTER)} bytes, real size 9890000000"
     ) == parse_header(POINTER, len(POINTER))
     assert ("3" * 64, 9890000000) == lfs_pointer(POINTER)
+    assert ("3" * 64, 9890000000) == lfs_pointer(POINTER.replace(b"\n", b"\r\n"))
+
+
+def test_a_text_in_place_of_a_shard_is_quoted() -> None:
+    """A server's refusal that was saved as the file says itself what went wrong; zeros are EricTan7/VeritasPP#2."""
+    assert Problem("text", "is a text of 31 bytes: 'Invalid username or password.'") == parse_header(
+        b"Invalid username or password.\r\n", 31
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,13 +105,19 @@ def test_an_lfs_pointer_is_recognised_with_the_real_size() -> None:
         ("gzip", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03" + bytes(20)),
         ("html", b"<!DOCTYPE html><html><body>Sign in to the network</body></html>"),
         ("html", b"\n <HTML><head></head></HTML>"),
+        ("html", b"\xef\xbb\xbf<!-- portal -->\n<html><body>Blocked</body></html>"),
         ("xml", b'<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>'),
+        ("xml", b"<Error><Code>ExpiredToken</Code></Error>"),
+        ("zeros", bytes(4096)),
+        ("text", b"Entry not found"),
+        ("text", b"# xet version 0\nfilesize = 12345\nhash = 'abcd'\n"),
+        ("text", b"/annex/objects/SHA256E-s12345--abcd.safetensors\n"),
         ("empty", b""),
         ("cut", b"\x10\x00\x00\x00\x00\x00\x00"),
         ("cut", struct.pack("<Q", 100) + b'{"a"'),
         ("header-too-long", struct.pack("<Q", MAX_HEADER_BYTES + 1) + b"{}"),
         ("header-not-json", framed(b"{")),
-        ("header-not-json", framed(b"")),
+        ("zeros", framed(b"")),
         ("header-not-json", framed(b"\xff\xfe{}")),
         ("header-not-json", framed(b'{},"__metadata__":{"key":"value"}}      ')),
         ("header-not-json", framed(b"[" * 100_000)),
@@ -216,6 +230,13 @@ def test_tensors_that_the_index_lacks_are_told_and_what_that_means() -> None:
         (f.severity, f.tensor) for f in findings
     ]
     assert ["default" in f.text for f in findings] == [True, False, True]
+
+
+def test_weights_that_are_no_shard_are_not_judged_by_the_index() -> None:
+    """The layers behind an embedding model (2_Dense/) stand in no index."""
+    headers = {"s1": header_of(shard(a=(0, 2))), "2_Dense/model.safetensors": header_of(shard(linear=(0, 2)))}
+
+    assert () == check_index(Index({"a": "s1"}), headers)
 
 
 def test_shards_whose_header_was_not_read_are_not_judged() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from posixpath import dirname
 
@@ -11,6 +12,8 @@ from kboot.errors import KbootError
 from kboot.store.structure import Index, NotValid, parse_index
 
 INDEX = "model.safetensors.index.json"
+CONSOLIDATED_INDEX = "consolidated.safetensors.index.json"
+"""The same of Mistral's own layout, where a repository has no other weights."""
 LIMIT_INDEX_BYTES = 256 << 20
 """Largest index that is read; one with a million tensors has about 100 MB."""
 
@@ -18,6 +21,8 @@ _MAX_SMALL_BYTES = 256 << 20
 _TOO_LARGE = "larger than 256 MiB and no weights of the index"
 _SAFETENSORS = ".safetensors"
 _TORCH = (".bin", ".pth", ".pt")
+_MODULES = "modules.json"
+_MODULE = re.compile(r"\d+_\w+")
 _NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt")
 _OTHER_WEIGHTS = (
     ".gguf",
@@ -31,6 +36,7 @@ _OTHER_WEIGHTS = (
     ".mlmodel",
     ".ckpt",
     ".nemo",
+    ".tensors",
 )
 _NOT_READ = (
     ".md", ".rst", ".pdf", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".mp4", ".webm", ".mov", ".ipynb",
@@ -42,7 +48,9 @@ Skipped = tuple[tuple[str, str], ...]
 
 def find_index(files: Sequence[RemoteFile]) -> RemoteFile | None:
     """Return the listing's weight index, or None where the weights are not sharded."""
-    return next((file for file in files if file.path == INDEX), None)
+    found = {file.path: file for file in files}
+    has_others = any(_is_top_tensors(path) and not path.startswith("consolidated") for path in found)
+    return found.get(INDEX) or (None if has_others else found.get(CONSOLIDATED_INDEX))
 
 
 def select(
@@ -56,16 +64,17 @@ def select(
     Raises:
         KbootError: no loadable weights are left, or the index names shards that are not listed or left out.
     """
-    if index_json is None and find_index(files) and _is_asked(INDEX, include, exclude):
-        raise ValueError(f"{INDEX} is listed, but its content was not given")
-    index = _parse(index_json) if _is_asked(INDEX, include, exclude) else None
+    name = listed_index.path if (listed_index := find_index(files)) else INDEX
+    if index_json is None and listed_index and _is_asked(name, include, exclude):
+        raise ValueError(f"{name} is listed, but its content was not given")
+    index = _parse(name, index_json) if _is_asked(name, include, exclude) else None
     listed = {file.path for file in files}
     if index and (lost := [shard for shard in index.shards if shard not in listed]):
-        raise _shards("index-shard-not-listed", "names shards that the commit does not have", lost)
-    chosen = _included(files, include) if include else _chosen(files, index)
+        raise _shards("index-shard-not-listed", f"{name} names shards that the commit does not have", lost)
+    chosen = _included(files, include) if include else _chosen(files, index, name)
     reasons = {path: _why_excluded(path, exclude) or why for path, why in chosen.items()}
     wanted = tuple(sorted((file for file in files if not reasons[file.path]), key=lambda file: file.path))
-    _check_loadable(wanted, index, reasons)
+    _check_loadable(wanted, index, name, reasons)
     return wanted, tuple(sorted((path, why) for path, why in reasons.items() if why))
 
 
@@ -83,14 +92,15 @@ def reselect(
     Raises:
         KbootError: as select().
     """
-    if any(path == INDEX for path, _ in skipped) and _is_asked(INDEX, include, exclude):
-        return None
     nameless = [RemoteFile(path, _MAX_SMALL_BYTES + 1 if why == _TOO_LARGE else 0, "", None) for path, why in skipped]
-    wanted, others = select([*files, *nameless], index_json, include, exclude)
+    every = [*files, *nameless]
+    if (index := find_index(every)) and not index.blob_id and _is_asked(index.path, include, exclude):
+        return None
+    wanted, others = select(every, index_json, include, exclude)
     return (wanted, others) if all(file.blob_id for file in wanted) else None
 
 
-def _parse(index_json: bytes | None) -> Index | None:
+def _parse(name: str, index_json: bytes | None) -> Index | None:
     if index_json is None:
         return None
     try:
@@ -98,7 +108,7 @@ def _parse(index_json: bytes | None) -> Index | None:
     except NotValid as exc:
         raise KbootError(
             "index-not-valid",
-            f"{INDEX} is no weight index: {exc}",
+            f"{name} is no weight index: {exc}",
             hint="the commit itself is broken: pin another revision, or name the files with checkpoint.include",
         ) from exc
 
@@ -118,15 +128,15 @@ def _included(files: Sequence[RemoteFile], include: Sequence[str]) -> dict[str, 
     }
 
 
-def _chosen(files: Sequence[RemoteFile], index: Index | None) -> dict[str, str]:
-    """Return why each file is left out; empty for those that an engine needs."""
-    weights = _weights(files, index)
+def _chosen(files: Sequence[RemoteFile], index: Index | None, name: str) -> dict[str, str]:
+    """Return why each file is left out; empty for those that an engine needs. name: of the index."""
+    weights = _weights(files, index) | _modules([file.path for file in files])
     folders_of = {
         kind: {dirname(file.path) for file in files if _is_weights(file.path) and (file.path in weights) is kind}
         for kind in (True, False)
     }
     other_models = folders_of[False] - folders_of[True] - {""}
-    return {file.path: _why_not(file, weights, other_models, index) for file in files}
+    return {f.path: "" if f.path == name else _why_not(f, weights, other_models, index) for f in files}
 
 
 def _why_not(file: RemoteFile, weights: frozenset[str], other_models: set[str], index: Index | None) -> str:
@@ -139,7 +149,7 @@ def _why_not(file: RemoteFile, weights: frozenset[str], other_models: set[str], 
         return f"belongs to the weights in {folder}/, which are not loaded"
     if f"/{path}".lower().endswith(_NOT_READ):
         return "no engine reads it"
-    if path.endswith(".index.json") and path != INDEX and not _is_index_of(path, weights):
+    if path.endswith(".index.json") and not _is_index_of(path, weights):
         return "index of weights that are not loaded"
     return _TOO_LARGE if file.size_bytes > _MAX_SMALL_BYTES else ""
 
@@ -149,10 +159,29 @@ def _weights(files: Sequence[RemoteFile], index: Index | None) -> frozenset[str]
     if index:
         return frozenset(index.shards)
     top = [file.path for file in files if "/" not in file.path and file.path not in _NOT_WEIGHTS]
-    tensors = [path for path in top if path.endswith(_SAFETENSORS)]
-    once = [path for path in tensors if not path.startswith("consolidated")]
-    formats = (once, tensors, *([path for path in top if path.endswith(kind)] for kind in _TORCH))
-    return frozenset(next(filter(None, formats), ()))
+    once = [path for path in top if path.endswith(_SAFETENSORS) and not path.startswith("consolidated")]
+    return frozenset(once or _one_format(top))
+
+
+def _modules(paths: Sequence[str]) -> frozenset[str]:
+    """Return the weights of the layers behind an embedding model (2_Dense/), which engines apply to what it gives.
+
+    https://github.com/vllm-project/vllm/pull/23408
+    """
+    folders = {dirname(path) for path in paths if _MODULE.fullmatch(dirname(path))} if _MODULES in paths else set()
+    return frozenset(
+        path for folder in folders for path in _one_format([path for path in paths if dirname(path) == folder])
+    )
+
+
+def _one_format(paths: Iterable[str]) -> Sequence[str]:
+    paths = tuple(paths)
+    formats = ([path for path in paths if path.endswith(kind)] for kind in (_SAFETENSORS, *_TORCH))
+    return next(filter(None, formats), ())
+
+
+def _is_top_tensors(path: str) -> bool:
+    return "/" not in path and path.endswith(_SAFETENSORS)
 
 
 def _why_not_weights(path: str, index: Index | None) -> str:
@@ -178,7 +207,7 @@ def _matches(path: str, pattern: str) -> bool:
     return fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
 
 
-def _check_loadable(wanted: Sequence[RemoteFile], index: Index | None, reasons: dict[str, str]) -> None:
+def _check_loadable(wanted: Sequence[RemoteFile], index: Index | None, name: str, reasons: dict[str, str]) -> None:
     if not any(_is_weights(file.path) for file in wanted):
         raise KbootError(
             "no-loadable-weights",
@@ -187,13 +216,13 @@ def _check_loadable(wanted: Sequence[RemoteFile], index: Index | None, reasons: 
             hint="change checkpoint.include or checkpoint.exclude in the profile",
         )
     if index and (lost := [shard for shard in index.shards if reasons[shard]]):
-        raise _shards("index-shard-left-out", "names shards that include or exclude leave out", lost)
+        raise _shards("index-shard-left-out", f"{name} names shards that include or exclude leave out", lost)
 
 
 def _shards(code: str, what: str, shards: Sequence[str]) -> KbootError:
     more = f" and {len(shards) - 3} more" if len(shards) > 3 else ""
     return KbootError(
         code,
-        f"{INDEX} {what}: {', '.join(shards[:3])}{more}",
+        f"{what}: {', '.join(shards[:3])}{more}",
         hint="an engine would start with weights that were never set; fix the profile or pin another revision",
     )

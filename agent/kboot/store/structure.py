@@ -28,6 +28,8 @@ Code = Literal[
     "torch-zip",
     "pickle",
     "gguf",
+    "zeros",
+    "text",
     "header-too-long",
     "header-not-json",
     "header-not-valid",
@@ -43,8 +45,9 @@ _BITS: Mapping[str, int] = {
     "F4": 4,
 }
 _POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d{1,19})\n"
+    rb"version https://git-lfs\.github\.com/spec/v1\r?\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\r?\nsize (\d{1,19})\r?\n"
 )
+_WORDS = re.compile(rb"[\t\n\r -~]*[!-~][\t\n\r -~]*")  # of an error page, or of a pointer to the file
 _WITHOUT_IT_WRONG = re.compile(r"(scale|scales|scale_inv|zero|zeros|zero_point|input_scale)$")
 
 
@@ -112,12 +115,12 @@ def recognise(head: bytes, size_bytes: int) -> Problem | None:
     head: the first HEAD_BYTES of it, or all.
     """
     pointer = lfs_pointer(head)
-    text = head.lstrip().lower()
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip().lower()
     if pointer:
         return Problem("lfs-pointer", f"is a git-lfs pointer of {size_bytes} bytes, real size {pointer[1]}")
-    if text.startswith((b"<!doctype html", b"<html")):
+    if text.startswith((b"<!doctype html", b"<html")) or (text.startswith(b"<!--") and b"<html" in text):
         return Problem("html", "is an HTML page: a proxy or login page answered instead of the source")
-    if text.startswith(b"<?xml") and b"<error>" in text:
+    if text.startswith((b"<?xml", b"<error>")) and b"<error>" in text:
         return Problem("xml", "is an XML error of an object store")
     return None
 
@@ -179,8 +182,9 @@ def missing_shards(index: Index, complete: Set[str]) -> tuple[str, ...]:
 def check_index(index: Index, headers: Mapping[str, Header]) -> tuple[Finding, ...]:
     """Return what does not fit between the index and the headers of its shards, by shard and tensor.
 
-    headers: by shard; shards without one are not judged.
+    headers: by shard; shards without one are not judged, nor weights that are none of its shards.
     """
+    shards = set(index.shards)
     absent = [
         Finding("error", shard, tensor, f"the index puts tensor {_short(tensor)} here, the header does not have it")
         for tensor, shard in index.shard_of.items()
@@ -189,6 +193,7 @@ def check_index(index: Index, headers: Mapping[str, Header]) -> tuple[Finding, .
     extra = [
         _unindexed(shard, tensor)
         for shard, header in headers.items()
+        if shard in shards
         for tensor in header.tensors
         if index.shard_of.get(tensor) != shard
     ]
@@ -238,6 +243,10 @@ def _other_weights(head: bytes) -> Problem | None:
         return Problem("gzip", "is gzip: something on the way compressed it")
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return Problem("pickle", "is a pickle: an old torch checkpoint, not safetensors")
+    if not head.strip(b"\0"):
+        return Problem("zeros", "begins with zeros: blocks that were reserved and never written, as after a power cut")
+    if len(head) < HEAD_BYTES and _WORDS.fullmatch(head):
+        return Problem("text", f"is a text of {len(head)} bytes: {_short(head.decode().splitlines()[0])}")
     return None
 
 
