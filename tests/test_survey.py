@@ -15,7 +15,8 @@ from kboot.facts.measured_types import MeasuredFacts
 from kboot.host.kernel_clock import KernelClock
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
-from kboot.profile.types import CheckpointAsk, LayoutAsk, NodeConfig, Profile
+from kboot.profile.node_config import NodeConfig
+from kboot.profile.types import CheckpointAsk, LayoutAsk, Profile
 from kboot.store.store import Store
 from kboot.survey import DEPTHS, Depth, Surveyor
 

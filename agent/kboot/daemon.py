@@ -35,7 +35,8 @@ from kboot.host.notify import Notifier, own_notifier
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.job import BootOptions
-from kboot.profile.types import NodeConfig, Profile
+from kboot.profile.node_config import NodeConfig
+from kboot.profile.types import Profile
 from kboot.proof import Proof
 from kboot.quantities import show_seconds
 from kboot.report.progress import PhaseView, Tracker, summarize

@@ -24,7 +24,8 @@ from kboot.host.types import Host
 from kboot.inquiry import Inquiry, Patient, inquire
 from kboot.outreach import REACHES, reach_out
 from kboot.probing import BUDGETS, Budget, probe_checkpoint, probe_facts, probe_rates
-from kboot.profile.types import NodeConfig, Profile
+from kboot.profile.node_config import NodeConfig
+from kboot.profile.types import Profile
 from kboot.quantities import show_time
 from kboot.report.evidence import evidence
 from kboot.report.examinations import Examination, Since

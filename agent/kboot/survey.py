@@ -23,7 +23,8 @@ from kboot.host.probes import ask_in_child
 from kboot.host.trial import try_folder
 from kboot.host.types import Host
 from kboot.kept import ask_reclaim, read_kept
-from kboot.profile.types import NodeConfig, Profile
+from kboot.profile.node_config import NodeConfig
+from kboot.profile.types import Profile
 from kboot.store.sample import hash_rate, sample_rot
 from kboot.store.store import Store
 

@@ -11,7 +11,8 @@ from kboot.checkpoint import LocalFile
 from kboot.checks import cache_complete, ckpt_complete, ckpt_terms, ckpt_verified
 from kboot.checks.words import count, percent, ranges, some
 from kboot.facts.types import CacheFacts, Gap
-from kboot.profile.types import CacheAsk, OperatorAsk
+from kboot.profile.node_config import OperatorAsk
+from kboot.profile.types import CacheAsk
 
 
 def test_missing_files_are_counted_with_their_bytes() -> None:

@@ -55,7 +55,8 @@ from kboot.facts.upkeep_types import (
     UnitState,
 )
 from kboot.host.kernel_clock import KernelClock
-from kboot.profile.types import OperatorAsk, Profile, VerifyAsk
+from kboot.profile.node_config import OperatorAsk
+from kboot.profile.types import Profile, VerifyAsk
 
 EVERY_CHECK = pytest.mark.parametrize("check", CHECKS, ids=[c.id for c in CHECKS])
 ZERO = "00000000-0000-0000-0000-000000000000"

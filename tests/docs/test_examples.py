@@ -19,7 +19,8 @@ import yaml
 from kboot.cli import kboot
 from kboot.host.paths import Paths
 from kboot.profile.load import load_profile
-from kboot.profile.types import NodeConfig, Profile
+from kboot.profile.node_config import NodeConfig
+from kboot.profile.types import Profile
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"

@@ -9,7 +9,7 @@ import pytest
 from kboot.errors import ProfileError
 from kboot.host.paths import Paths
 from kboot.profile.config import load_config
-from kboot.profile.types import NodeConfig
+from kboot.profile.node_config import NodeConfig
 
 
 def write(paths: Paths, text: str) -> Path:

@@ -8,8 +8,9 @@ import pytest
 
 from kboot.host.paths import Paths
 from kboot.profile.load import load_profile
+from kboot.profile.node_config import OperatorAsk
 from kboot.profile.terms import judge
-from kboot.profile.types import LicenseAsk, LicenseCondition, OperatorAsk
+from kboot.profile.types import LicenseAsk, LicenseCondition
 
 TERMS = load_profile(
     "kimi-k3.1-pro", Paths(Path("/nonexistent/s"), Path("/nonexistent/r"), Path("/nonexistent/c"))

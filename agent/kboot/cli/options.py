@@ -15,7 +15,8 @@ from kboot.errors import ExitStatus, ProfileError, UsageError
 if TYPE_CHECKING:
     from kboot.host.paths import Paths
     from kboot.host.types import Host
-    from kboot.profile.types import NodeConfig, Profile
+    from kboot.profile.node_config import NodeConfig
+    from kboot.profile.types import Profile
     from kboot.report.render_text import Paint, Style
 
 _F = TypeVar("_F", bound=Callable[..., Any])

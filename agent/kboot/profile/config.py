@@ -7,7 +7,7 @@ from pathlib import Path
 from kboot.host.paths import Paths
 from kboot.profile.document import is_missing, read_document
 from kboot.profile.merge import merge_documents
-from kboot.profile.types import NodeConfig
+from kboot.profile.node_config import NodeConfig
 from kboot.profile.validate import validate
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from kboot.profile.types import LicenseAsk, LicenseCondition, OperatorAsk
+from kboot.profile.node_config import OperatorAsk
+from kboot.profile.types import LicenseAsk, LicenseCondition
 
 Applies = Literal["yes", "no", "unknown"]
 
