@@ -8,7 +8,8 @@ from report_samples import COMMIT, PLAN, T0, failed_boot, kimi_boot
 
 from kboot.errors import UsageError
 from kboot.report.document import dumps, error_document
-from kboot.report.render_json import boot_document, plan_document, timeline_document
+from kboot.report.plan_json import plan_document
+from kboot.report.render_json import boot_document, timeline_document
 from kboot.report.timeline import make_timeline
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from statistics import median
 
 GROWS_BY = 1.15
 """More streams stay when they bring this much more."""
@@ -117,6 +116,8 @@ class Speeds:
 
     def is_slow(self, rate_bytes_s: float) -> bool:
         """Take in what one stream brought in a window; return whether that is far below the usual."""
+        from statistics import median
+
         with self._lock:
             usual = median(self._rates) if len(self._rates) >= _KNOWN else 0.0
             self._rates.append(rate_bytes_s)

@@ -12,9 +12,7 @@ from kboot.apply.first_boot import image_of
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.clock import monotonic_s
-from kboot.host.first_reads import first_reads
 from kboot.host.paths import Paths
-from kboot.host.read_rate import read_past_cache
 from kboot.plan.origin import LAZY_STREAMS, Origin, choose_origin, is_lazy
 from kboot.sources.local import Local
 from kboot.store.store import Store
@@ -86,6 +84,8 @@ def image_copy(paths: Paths, environ: Mapping[str, str], emit: Emit) -> ImageCop
 
 def lazy_streams(blobs: Sequence[Path], emit: Emit) -> int | None:
     """Return how many files to read at once where the volume still fetches its blocks; None on any other."""
+    from kboot.host.first_reads import first_reads
+
     found = None
     with suppress(OSError):  # it will be told when its turn comes
         found = first_reads(blobs, 2 * _STREAMS, _BUDGET_S)
@@ -103,6 +103,8 @@ def lazy_streams(blobs: Sequence[Path], emit: Emit) -> int | None:
 
 
 def _image_rate(blobs: Sequence[Path]) -> float | None:
+    from kboot.host.read_rate import read_past_cache
+
     with suppress(OSError):
         size_bytes, seconds = read_past_cache(blobs, _STREAMS, _BUDGET_S)
         return size_bytes / seconds if size_bytes and seconds else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
@@ -33,6 +32,8 @@ from kboot.plan.types import (
 from kboot.report.types import Outcome, Span
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from kboot.apply.exchange import Exchange
     from kboot.apply.share_fetch import Sharing
     from kboot.checkpoint import Listing
@@ -89,6 +90,8 @@ def run(phases: Sequence[Phase], tools: Tools) -> Ran:
 
     Phases that only make serving faster (tune, warm) may fail: the boot is then degraded, not stopped.
     """
+    from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
     status: dict[PhaseName, PhaseStatus] = {}
     spans: list[Span] = []
     outcomes: list[Outcome] = []

@@ -92,7 +92,7 @@ def make(common: Common, asked: Asked, node: Node, options: BootOptions) -> Plan
 
 def show_plan(common: Common, node: Node, plan: Plan) -> None:
     """Print a plan."""
-    from kboot.report.render_json import plan_document
+    from kboot.report.plan_json import plan_document
     from kboot.report.text_plan import plan_text
 
     show(

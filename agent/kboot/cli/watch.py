@@ -16,7 +16,6 @@ from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.terminal import stream_kind, wants_colour
 from kboot.report.progress import History, Tracker
 from kboot.report.saved import RunningBoot, clear_progress, load_reports, process_mark, progress_json, write_progress
-from kboot.report.timeline import percentile
 from kboot.report.types import BootReport, RunKind
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def watch(
     """
     while_working()
     boot_id = own_boot_id(node)
-    history = what_helps(_history_of(node, profile), save, serving=serving)
+    history = what_helps(lambda: _history_of(node, profile), save, serving=serving)
     with ExitStack() as stack:
         forwards: list[Emit] = []
         calms: list[Callable[[], None]] = []
@@ -101,6 +100,8 @@ def log_end(watched: Watch, report: BootReport) -> None:
 
 def phase_history(reports: Sequence[BootReport], profile: str) -> History:
     """Return how long each phase took in earlier boots of a profile that served."""
+    from kboot.report.timeline import percentile
+
     boots = [r for r in reports if r.profile == profile and r.ready_unix_s is not None]
     lengths: dict[str, list[float]] = {}
     for boot in boots:
@@ -118,12 +119,16 @@ def _history_of(node: Node, profile: str) -> History:
         return phase_history((), profile)
 
 
-def what_helps(history: History, what: RunKind | None, *, serving: bool) -> History:
-    """Return what earlier boots say of such a run: no start of an engine that it leaves alone; of no boot, nothing."""
+def what_helps(read: Callable[[], History], what: RunKind | None, *, serving: bool) -> History:
+    """Return what earlier boots say of such a run: no start of an engine that it leaves alone; of no boot, nothing.
+
+    read: reads them, where they say something.
+    """
     if serving:
-        return history
+        return read()
     if what != "boot":
         return History()
+    history = read()
     return replace(history, median_s={name: s for name, s in history.median_s.items() if name not in _WITH_ENGINE})
 
 

@@ -23,7 +23,6 @@ from kboot.errors import (
     UsageError,
     VerificationFailed,
 )
-from kboot.events import Emit, Notice
 from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
 from kboot.host.os_errors import explain_os_error
 from kboot.jsontext import parse_json
@@ -32,6 +31,7 @@ from kboot.report.render_json import boot_document
 from kboot.report.types import BootReport, Outcome, RunKind, Span, WorkerCheck
 
 if TYPE_CHECKING:
+    from kboot.events import Emit
     from kboot.host.paths import Paths
     from kboot.host.types import Host
     from kboot.report.progress import ProgressView
@@ -117,6 +117,8 @@ def keep_report(report: BootReport, paths: Paths, emit: Emit) -> None:
     try:
         save_report(report, paths)
     except KbootError as exc:
+        from kboot.events import Notice
+
         emit(Notice("report.not_saved", f"this boot is not on record: {exc.message} ({', '.join(exc.where)})"))
 
 
