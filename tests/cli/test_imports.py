@@ -6,13 +6,16 @@ from importlib.util import find_spec
 
 import pytest
 
-from cli.cli_run import Kboot
+from cli.cli_run import Kboot, hub
 
 LIBRARIES = frozenset({"huggingface_hub", "multiprocessing", "psutil", "pydantic", "pynvml", "rich", "zstandard"})
 """What only the commands load that work with it, when they do."""
 
 LOGGING = frozenset({"asyncio", "structlog"})
 """What the first line of a log loads."""
+
+HUB_CLIENT = frozenset({"anyio", "h11", "httpcore", "httpcore2", "httpx", "httpx2", "huggingface_hub", "yaml"})
+"""What asking a Hub through its own client loads, by the client's version."""
 
 DECIDING = frozenset(
     {"kboot.checks.every", "kboot.engines", "kboot.facts.collect", "kboot.facts.types", "kboot.plan.make"}
@@ -62,6 +65,18 @@ def test_a_command_loads_only_what_it_needs(kboot: Kboot, line: str) -> None:
 
     assert f"kboot.cli.{line.split()[0]}" in loaded
     assert set() == LEFT_ALONE[line] & loaded
+
+
+def test_a_fetch_that_lists_and_brings_bytes_loads_no_other_http_library(kboot: Kboot) -> None:
+    """From a Hub on loopback to a snapshot on the disk: what asks is kboot's own connection."""
+    told = kboot.folder / "modules"
+    with hub(kboot.folder) as endpoint:
+        ran = kboot.script(CHILD, str(told), "fetch", "--profile", "demo", env={"HF_ENDPOINT": endpoint})
+    loaded = set(told.read_text().split())
+
+    assert 1 == len([*(kboot.folder / "state").rglob("refs/main")]), ran.err
+    assert {"kboot.apply.fetch", "kboot.sources.hub_listing"} <= loaded
+    assert set() == HUB_CLIENT & loaded
 
 
 def test_every_module_that_is_left_alone_exists() -> None:

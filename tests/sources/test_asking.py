@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from fakes.checkpoints import MemoryBody, remote
+from fakes.hub import COMMIT, REPO, FakeHub, Headers
 from fakes.lying import LyingServer
 from kboot.errors import SourceError
-from kboot.sources.asking import check_small, follow, read_whole
+from kboot.sources.asking import check_small, follow, read_answer, read_whole
 from kboot.sources.http import Client
 
 
@@ -51,3 +54,37 @@ def test_a_small_file_is_read_to_its_listed_end() -> None:
     with pytest.raises(SourceError) as large:
         check_small(file, 4)
     assert "file-too-large" == large.value.code
+
+
+def answered(content: bytes, encoding: str, limit_bytes: int = 1000) -> bytes | None:
+    """Read an answer that says it is packed so."""
+    with FakeHub({"a": content}) as hub:
+        hub.every_file = Headers({"Content-Encoding": encoding})
+        return read_answer(Client({}, 30, 60).get(f"{hub.url}/{REPO}/resolve/{COMMIT}/a", {}), limit_bytes)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip"])
+def test_an_answer_that_comes_packed_is_unpacked(encoding: str) -> None:
+    """Within the limit that holds for what is in it."""
+    packed = gzip.compress(b"x" * 1000)
+
+    assert b"x" * 1000 == answered(packed, encoding)
+    assert None is answered(gzip.compress(b"x" * 1001), encoding)
+    assert None is answered(packed, encoding, len(packed) - 1)
+
+
+def test_an_answer_as_it_is_comes_as_it_is() -> None:
+    """Also where that is said, or nothing is."""
+    assert [b"as it is"] * 3 == [answered(b"as it is", encoding) for encoding in ("identity", "", " ")]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [(b"x", "br"), (b"x", "gzip, gzip"), (b"no gzip", "gzip"), (gzip.compress(b"cut")[:-1], "gzip"), (b"", "gzip")],
+)
+def test_what_cannot_be_unpacked_is_refused(content: bytes, encoding: str) -> None:
+    """Another way, no such thing, an end that is missing."""
+    with pytest.raises(SourceError) as caught:
+        answered(content, encoding)
+
+    assert "transformed-body" == caught.value.code

@@ -1,5 +1,6 @@
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kboot.errors import SourceError
-from kboot.sources.dial import AddressInfo, dial
+from kboot.sources.dial import AddressInfo, Resolve, dial
 from kboot.sources.types import NotYet
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -90,3 +91,29 @@ def test_a_resolver_that_does_not_answer_yet_is_waited_for() -> None:
     assert "EAI_AGAIN" == json.loads((CASES / "B132" / "dns.json").read_text())["error"]
     assert isinstance(answers(socket.EAI_AGAIN), NotYet)
     assert ("host-unknown", False) == (answers(socket.EAI_NONAME).code, answers(socket.EAI_NONAME).retry)
+
+
+def left(ask: Resolve) -> str:
+    """Dial until told to stop, a moment later; return the error's code."""
+    stop = threading.Event()
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(SourceError) as caught:
+        dial("hub", 443, 50.0, ask, stop)
+    return caught.value.code
+
+
+def test_a_resolver_that_hangs_is_left_when_kboot_is_told_to_stop() -> None:
+    """Nobody can interrupt it, so nobody waits for it."""
+    never = threading.Event()
+
+    def hang(_host: str, _port: int) -> list[AddressInfo]:
+        never.wait(60)
+        return []
+
+    assert "interrupted" == left(hang)
+    never.set()
+
+
+def test_an_address_that_does_not_answer_is_left_too(black_hole: int) -> None:
+    """Long before its time is over."""
+    assert "interrupted" == left(lambda _host, _port: [address("127.0.0.1", black_hole)])

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fakes.hub import COMMIT, REPO, TLS, FakeHub, Headers, Stall
+from fakes.hub import COMMIT, REPO, TLS, Chunked, Cut, FakeHub, Fault, Headers, Stall
 from kboot.errors import SourceError
+from kboot.host.clock import monotonic_s
 from kboot.sources.framing import frame
 from kboot.sources.http import Client
 from kboot.sources.types import NotYet
@@ -294,3 +295,49 @@ def test_a_body_without_a_length_is_read_to_its_end(hub: FakeHub) -> None:
     hub.every_file = Headers({"Content-Length": None})
 
     assert CONTENT == receive(Client({}, 30.0, 60.0), hub.url + PATH)
+
+
+@pytest.mark.parametrize("fault", [None, Chunked(), Headers({"Content-Length": None})])
+def test_an_answer_is_read_whole(hub: FakeHub, fault: Fault | None) -> None:
+    """However its end is told; where it has more bytes than may come, there is none."""
+    hub.every_file = fault
+    client = Client({}, 30.0, 60.0)
+
+    assert CONTENT == client.get(hub.url + PATH, {}).whole(len(CONTENT))
+    assert None is client.get(hub.url + PATH, {}).whole(len(CONTENT) - 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [(Cut(1000), "short-body"), (Cut(0), "short-body"), (Stall(1000), "source-silent")]
+)
+def test_an_answer_that_is_not_whole_is_none(hub: FakeHub, fault: Fault, code: str) -> None:
+    """An end before the announced one, or silence."""
+    hub.every_file = fault
+    with pytest.raises(SourceError) as caught:
+        Client({}, 30.0, 1.0).get(hub.url + PATH, {}).whole(len(CONTENT))
+
+    assert (code, True) == (caught.value.code, caught.value.retry)
+
+
+def test_values_of_a_header_that_comes_twice_are_one_list(hub: FakeHub) -> None:
+    """In the order in which they came."""
+    hub.every_file = Headers({"Link": "<a>", "link": "<b>"})
+    answer = Client({}, 30.0, 60.0).get(hub.url + PATH, {})
+    answer.drop()
+
+    assert ("<a>, <b>", "") == (answer.every("LINK"), answer.every("none"))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_time_that_is_over_ends_a_silence(tls: bool) -> None:
+    """Long before the stall timeout, while the head is waited for and while the body is."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(SourceError) as head:
+        scheme = "https" if tls else "http"
+        Client(TRUST, 30.0, 60.0).get(f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/", {}, monotonic_s() + 0.3)
+    with FakeHub({NAME: CONTENT}, tls=tls) as hub:
+        hub.every_file = Stall(1000)
+        answer = Client(TRUST, 30.0, 60.0).get(hub.url + PATH, {}, monotonic_s() + 2.0)
+        with pytest.raises(SourceError) as body:
+            answer.whole(len(CONTENT))
+
+    assert ["source-silent"] * 2 == [head.value.code, body.value.code]

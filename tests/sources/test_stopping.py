@@ -9,7 +9,7 @@ import pytest
 from fakes.fetching import sources_of
 from fakes.hub import REPO, FakeHub, Status, Trickle
 from kboot.errors import SourceError
-from kboot.sources.stopping import interrupted_by
+from kboot.sources.stopping import answer_or_leave, interrupted_by
 
 FILES = {"config.json": b"{}"}
 
@@ -47,3 +47,27 @@ def test_sources_of_a_process_that_goes_on_are_left_alone() -> None:
             found = sources[0].list(REPO, "main")
 
     assert ["config.json"] == [file.path for file in found.files]
+
+
+def test_an_answer_and_an_error_come_through() -> None:
+    """What is asked in a thread of its own ends as if it were asked here."""
+
+    def fail() -> int:
+        raise ValueError("x")
+
+    assert 5 == answer_or_leave(lambda: 5, threading.Event(), 60.0)
+    with pytest.raises(ValueError, match="x"):
+        answer_or_leave(fail, threading.Event(), 60.0)
+
+
+def test_what_does_not_end_is_left() -> None:
+    """When its time is over, and when the process is told to stop."""
+    never, stop = threading.Event(), threading.Event()
+    with pytest.raises(TimeoutError):
+        answer_or_leave(lambda: never.wait(60), stop, 0.1)
+    stop.set()
+    with pytest.raises(SourceError) as stopped:
+        answer_or_leave(lambda: never.wait(60), stop, 60.0)
+    never.set()
+
+    assert "interrupted" == stopped.value.code

@@ -113,3 +113,23 @@ def test_a_certificate_for_another_host_is_refused() -> None:
         pass
 
     assert [] == [data for data in got if data]
+
+
+def test_a_handshake_that_comes_in_drops_is_left() -> None:
+    """A byte every moment is no sign of life: the whole of it must be there in time."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            bare, _ = listener.accept()
+            with bare, suppress(ConnectionError):
+                bare.sendall(b"\x16\x03\x03\x40\x00")  # a record of 16 KiB is announced
+                bare.settimeout(0.05)
+                while True:
+                    bare.sendall(b"x")
+                    with suppress(TimeoutError):
+                        if not bare.recv(65536):
+                            return
+
+        threading.Thread(target=drip, daemon=True).start()
+        with socket.create_connection(listener.getsockname(), timeout=0.5) as sock, pytest.raises(TimeoutError):
+            TlsStream(sock, ssl.create_default_context(cafile=TLS / "ca.pem"), "localhost")

@@ -10,20 +10,17 @@ import struct
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Self
 
 from kboot import __version__
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s
 from kboot.sources.dial import Resolve, dial, resolve
-from kboot.sources.failures import explain_network
 from kboot.sources.framing import Frame
-from kboot.sources.proxies import Origin, Proxy, origin_of, proxy_for
-from kboot.sources.secrets import mask
-from kboot.sources.spoken import Spoken
+from kboot.sources.proxies import Origin, origin_of, proxy_for
 from kboot.sources.tls import tls_context
 from kboot.sources.tls_stream import TlsStream
+from kboot.sources.wire import Wire, cut_short, explain
 
 _TICK_S = 1.0  # the longest a receive waits for a buffer to fill when bytes trickle
 _SMALL_BYTES = 64 << 10
@@ -45,8 +42,8 @@ class Client:
         self._tls = threading.Lock()
         self._context: ssl.SSLContext | None = None
         self._lock = threading.Lock()  # of the next two
-        self._live: set[_Wire] = set()
-        self._idle: dict[Origin, list[_Wire]] = {}
+        self._live: set[Wire] = set()
+        self._idle: dict[Origin, list[Wire]] = {}
         self._interrupted = threading.Event()
 
     def get(self, url: str, headers: Mapping[str, str], until_s: float = math.inf) -> Answer:
@@ -83,27 +80,27 @@ class Client:
         for wire in idle:
             self.drop(wire)
 
-    def keep(self, wire: _Wire) -> None:
+    def keep(self, wire: Wire) -> None:
         """Take back a connection whose answer was read to its end."""
         with self._lock:
             self._idle.setdefault(wire.origin, []).append(wire)
 
-    def drop(self, wire: _Wire) -> None:
+    def drop(self, wire: Wire) -> None:
         """Close a connection."""
         with self._lock:
             self._live.discard(wire)
         wire.close()
 
-    def _take(self, origin: Origin) -> _Wire | None:
+    def _take(self, origin: Origin) -> Wire | None:
         with self._lock:
             wires = self._idle.get(origin)
             return wires.pop() if wires else None
 
-    def _connect(self, origin: Origin, until_s: float) -> _Wire:
+    def _connect(self, origin: Origin, until_s: float) -> Wire:
         proxy = proxy_for(origin, self._env)
         near = proxy.origin if proxy else origin
         sock = dial(near.host, near.port, self._connect_timeout_s, self._ask, self._interrupted)
-        wire = _Wire(origin, proxy, sock, self._stall_timeout_s, until_s)
+        wire = Wire(origin, proxy, sock, self._stall_timeout_s, until_s)
         with self._lock:
             self._live.add(wire)
             if self._interrupted.is_set():
@@ -118,7 +115,7 @@ class Client:
                 raise
         return wire
 
-    def _send(self, wire: _Wire, url: str, headers: Mapping[str, str], until_s: float) -> Answer:
+    def _send(self, wire: Wire, url: str, headers: Mapping[str, str], until_s: float) -> Answer:
         try:
             wire.until_s = until_s
             response = wire.ask(url, {"User-Agent": f"kboot/{__version__}", **headers})
@@ -136,95 +133,10 @@ class Client:
             return self._context
 
 
-class _Wire:
-    """One connection, straight or through a proxy."""
-
-    def __init__(
-        self, origin: Origin, proxy: Proxy | None, sock: socket.socket, stall_timeout_s: float, until_s: float
-    ) -> None:
-        self.origin = origin
-        self.sock: socket.socket | TlsStream = sock
-        self.stall_timeout_s = stall_timeout_s
-        self.until_s = until_s
-        self.was_cut = False
-        self._bare = sock
-        self._proxy = proxy
-        # Typed as in typeshed it would take a socket only; it calls no more than Spoken has.
-        self._connection: Any = http.client.HTTPConnection(origin.host, origin.port)
-        self._connection.default_port = 443 if origin.scheme == "https" else 80  # signed links sign the Host header
-        self._connection.auto_open = 0
-        self._speak()
-        sock.settimeout(self.allowed_s)
-
-    @property
-    def allowed_s(self) -> float:
-        """How long the next step may take."""
-        return max(0.0, min(self.stall_timeout_s, self.until_s - monotonic_s()))
-
-    def secure(self, context: ssl.SSLContext) -> None:
-        """Make it TLS, after asking a proxy for a tunnel."""
-        if self._proxy is not None:
-            self._tunnel(self._proxy)
-        self.sock = TlsStream(self._bare, context, self.origin.host)
-        self._speak()
-
-    def _speak(self) -> None:
-        self._connection.sock = self.spoken = Spoken(self.sock)
-
-    def ask(self, url: str, headers: Mapping[str, str]) -> http.client.HTTPResponse:
-        """Send a GET and read the head of the answer."""
-        self.sock.settimeout(self.allowed_s)
-        parts = urlsplit(url)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        if self._proxy is not None and self.origin.scheme == "http":
-            target = f"http://{parts.netloc.rsplit('@', 1)[-1]}{target}"
-            headers = {**headers, **self._proxy.headers}
-        self._connection.request("GET", target, headers=dict(headers))
-        self.spoken.whole_within(self.allowed_s)
-        response: http.client.HTTPResponse = self._connection.getresponse()
-        self.spoken.whole_within(None)
-        self.sock.settimeout(self.stall_timeout_s)
-        return response
-
-    def cut(self) -> None:
-        """Wake whoever waits on it."""
-        self.was_cut = True
-        try:
-            self._bare.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return  # gone already
-
-    def broken(self, exc: Exception, whom: Origin | None = None) -> SourceError:
-        """Return our error for what it raised. whom: who did not do as wanted; None = whom it leads to."""
-        return _cut() if self.was_cut else _explain(exc, whom or self.origin)
-
-    def close(self) -> None:
-        """Close it."""
-        self._connection.close()
-        self.sock.close()
-
-    def _tunnel(self, proxy: Proxy) -> None:
-        connection = http.client.HTTPConnection(proxy.origin.host, proxy.origin.port)
-        connection.sock = self._bare
-        host = f"[{self.origin.host}]" if ":" in self.origin.host else self.origin.host
-        connection.putrequest("CONNECT", f"{host}:{self.origin.port}", skip_host=True, skip_accept_encoding=True)
-        connection.putheader("Host", f"{host}:{self.origin.port}")
-        for name, value in proxy.headers.items():
-            connection.putheader(name, value)
-        connection.endheaders()
-        self.spoken.whole_within(self.allowed_s)
-        response = http.client.HTTPResponse(self._connection.sock, method="CONNECT")
-        response.begin()
-        self.spoken.whole_within(None)
-        response.close()
-        if response.status != 200:
-            raise http.client.HTTPException(f"the proxy {proxy.origin.address} answers {response.status} to CONNECT")
-
-
 class Answer:
     """One answer; exactly one of text(), whole(), body() and drop() is to be called. headers: names in lower case."""
 
-    def __init__(self, client: Client, wire: _Wire, url: str, response: http.client.HTTPResponse) -> None:
+    def __init__(self, client: Client, wire: Wire, url: str, response: http.client.HTTPResponse) -> None:
         self.url = url
         self.status = response.status
         self.headers = {name.lower(): value for name, value in response.headers.items()}
@@ -288,7 +200,7 @@ class Answer:
 class HttpBody:
     """The body of one answer, received straight into the caller's buffer."""
 
-    def __init__(self, client: Client, wire: _Wire, response: http.client.HTTPResponse, frame: Frame) -> None:
+    def __init__(self, client: Client, wire: Wire, response: http.client.HTTPResponse, frame: Frame) -> None:
         self.start = frame.start
         self.total_bytes = frame.total_bytes
         self._client = client
@@ -321,7 +233,7 @@ class HttpBody:
         except (OSError, http.client.HTTPException, ValueError) as exc:
             raise self._wire.broken(exc) from exc
         if self._wire.was_cut:
-            raise _cut()
+            raise cut_short()
         self._count(n)
         return n
 
@@ -349,7 +261,7 @@ class HttpBody:
         except BlockingIOError:
             ahead = b""
         except OSError as exc:
-            raise _explain(exc, self._wire.origin) from exc
+            raise explain(exc, self._wire.origin) from exc
         tick_s = min(_TICK_S, self._wire.stall_timeout_s)
         if isinstance(sock, TlsStream):
             sock.settimeout(tick_s)
@@ -377,22 +289,3 @@ class HttpBody:
             except (BlockingIOError, TimeoutError):
                 if self._wire.was_cut or monotonic_s() >= deadline:
                     raise
-
-
-def _cut() -> SourceError:
-    return SourceError("interrupted", "the transfer was told to stop", retry=False)
-
-
-def _explain(exc: Exception, origin: Origin) -> SourceError:
-    """Return our error for whatever a connection raised."""
-    host = origin.address
-    if isinstance(exc, SourceError):
-        return exc
-    if isinstance(exc, http.client.IncompleteRead):
-        return SourceError("short-body", f"{host} ended the body early", retry=True)
-    if known := explain_network(exc, host):
-        return known
-    if isinstance(exc, (http.client.HTTPException, ValueError)):
-        said = mask(str(exc)[:200]) or type(exc).__name__
-        return SourceError("not-http", f"{host} does not answer as HTTP should: {said}", retry=True)
-    return SourceError("connection-cut", f"the connection to {host} broke: {exc}", retry=True)
