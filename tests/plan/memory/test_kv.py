@@ -9,7 +9,7 @@ import pytest
 from kboot.demo import giant
 from kboot.plan.memory.kv import KvNeed, kv_needs, kv_room, why_unknown
 from kboot.plan.memory.ranks import degrees_of
-from kboot.plan.memory.shape import Compressed, Gqa, Kda, Mla, ModelShape, Unknown, read_shape
+from kboot.plan.memory.shape import Compressed, Gqa, Kda, Mla, ModelShape, NoCache, Recurrent, Unknown, read_shape
 from kboot.profile.types import LayoutAsk, ParallelAsk
 
 GIB = 2**30
@@ -67,6 +67,17 @@ def test_grouped_heads_and_windows() -> None:
     assert 2 * 128 * 2 == need(shape, tensor=16)[0].token_bytes
 
 
+def test_states_are_those_of_vllm() -> None:
+    """NemotronH's Mamba-2 and Qwen3-Next's gated delta net: heads, and the last inputs of a convolution, by TP rank."""
+    mamba, delta = Recurrent(64, 64 * 128, 64 * 64 + 2 * 8 * 128, 4), Recurrent(32, 128 * 128, 8192, 4)
+    shape = ModelShape(attention=(mamba, delta, NoCache(), Gqa(2, 128)))
+    states = (64 * 64 * 128 + 32 * 128 * 128) * 4 + 3 * (6144 + 8192) * 2
+
+    assert (KvNeed(2 * 2 * 128 * 2, states),) == need(shape)
+    assert (KvNeed(2 * 128 * 2, states // 8),) == need(shape, tensor=8)
+    assert "1 layers without a cache" in kv_room([GIB], need(shape), shape).why
+
+
 def test_a_room_too_small_for_one_sequence_serves_nothing() -> None:
     """vLLM refuses to start where one sequence of --max-model-len has no room."""
     (each,) = need(KIMI)
@@ -88,7 +99,7 @@ def test_shapes_are_read_from_configurations() -> None:
     assert (Mla(576, 128, 0, 132),) == read_shape({**deepseek, "index_head_dim": 128}).attention
     llama = {"num_hidden_layers": 2, "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096}
     assert (Gqa(8, 128),) * 2 == read_shape(llama).attention
-    assert (Gqa(8, 128, 4096),) * 2 == read_shape({**llama, "sliding_window": 4096}).attention
+    assert (Gqa(8, 128, 4096),) * 2 == read_shape({**llama, "sliding_window": 4096, "model_type": "mistral"}).attention
     kinds = {**llama, "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 64}
     assert (Gqa(8, 128), Gqa(8, 128, 64)) == read_shape(kinds).attention
     assert why_unknown(read_shape({**deepseek, "compress_ratios": [4]})) is not None

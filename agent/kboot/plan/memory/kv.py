@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kboot.plan.memory.ranks import Degrees, flag_value, pipeline_layers
-from kboot.plan.memory.shape import Attention, Compressed, Gqa, Kda, Mla, ModelShape, Unknown
+from kboot.plan.memory.shape import Attention, Compressed, Gqa, Kda, Mla, ModelShape, NoCache, Recurrent, Unknown
 
 _ENDLESS = 1 << 62  # a stage that keeps states only limits no length
 _SCALE_OF = 64  # numbers of a compressed vector that share an FP8 scale of one byte
 _OVERLAP_RATIO = 4  # layers that compress over so few tokens keep two blocks of states (vLLM's coff)
-_STATE_BYTES = 4  # vLLM keeps KDA's recurrent state in float32 (kda_state_dtype in mamba_utils.py)
+# vLLM keeps KDA's recurrent state in float32 (kda_state_dtype in mamba_utils.py); others in the cache's dtype unless
+# the model asks for more, as the large ones do. The wider one is counted.
+_STATE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,9 @@ def _sequence_bytes(attention: Attention, tensor: int, width: int, wide: bool) -
         case Kda():
             inner = -(-attention.heads // tensor) * attention.head_dim
             return inner * attention.head_dim * _STATE_BYTES + (attention.kernel - 1) * 3 * inner * 2
+        case Recurrent():
+            states = -(-attention.heads // tensor) * attention.numbers * _STATE_BYTES
+            return states + (attention.kernel - 1) * -(-attention.channels // tensor) * 2
         case Gqa(window=int(window)):
             return window * 2 * -(-attention.kv_heads // tensor) * attention.head_dim * width
         case Compressed():
@@ -156,6 +161,10 @@ def _words(shape: ModelShape) -> str:
                 name = f"{attention.kv_heads} KV heads of {attention.head_dim} in a window of {attention.window}"
             case Kda():
                 name = f"KDA state {attention.heads} x {attention.head_dim} x {attention.head_dim}"
+            case Recurrent():
+                name = f"state {attention.heads} x {attention.numbers}"
+            case NoCache():
+                name = "without a cache"
             case Compressed(ratio=0):
                 name = f"latent {attention.width} in a window of {attention.window}"
             case Compressed():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kboot.plan.memory.shape import Compressed, Gqa, Kda, Mla, ModelShape
+from kboot.plan.memory.shape import Compressed, Kda, Mla, ModelShape, Recurrent
 from kboot.plan.memory.tensors import Part, TensorGroup, linear_layers, part_of
 
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
@@ -66,8 +66,10 @@ class Model:
     @property
     def heads(self) -> int:
         """The number that a tensor-parallel degree must divide; 0 where it is not known."""
-        counts = [a.heads for a in self.shape.attention if isinstance(a, Mla | Kda | Compressed)]
-        return min(counts, default=max((a.kv_heads for a in self.shape.attention if isinstance(a, Gqa)), default=0))
+        counts = [
+            a.heads for a in self.shape.attention if isinstance(a, Mla | Kda | Recurrent | Compressed) and a.heads
+        ]
+        return min(counts, default=self.shape.heads or 0)
 
 
 def model_of(groups: Sequence[TensorGroup], shape: ModelShape) -> Model:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kboot.plan.memory.kinds import CONV, FULL, LINEAR, MAMBA, NOTHING, SLIDING, layer_kinds
+
 
 @dataclass(frozen=True, slots=True)
 class Mla:
@@ -36,6 +38,24 @@ class Kda:
 
 
 @dataclass(frozen=True, slots=True)
+class Recurrent:
+    """A state a sequence of another kind (Mamba, gated delta net, short convolution): `numbers` for each of its heads.
+
+    channels, kernel: of the short convolution before it, whose last inputs are kept.
+    """
+
+    heads: int
+    numbers: int
+    channels: int
+    kernel: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoCache:
+    """A layer that keeps nothing: experts alone, an attention left out, one that reads another layer's cache."""
+
+
+@dataclass(frozen=True, slots=True)
 class Compressed:
     """DeepSeek V4's: one vector for each `ratio` tokens, and the last `window` tokens one by one; ratio 0: those alone.
 
@@ -58,7 +78,7 @@ class Unknown:
     why: str
 
 
-Attention = Mla | Gqa | Kda | Compressed | Unknown
+Attention = Mla | Gqa | Kda | Recurrent | Compressed | NoCache | Unknown
 
 _SPARSE_RATIO = 4  # layers of this ratio have an indexer, and overlapping blocks
 _COMPRESSED_KINDS = ("compressed_sparse_attention", "heavily_compressed_attention", "sliding_attention")
@@ -68,12 +88,13 @@ _COMPRESSED_KINDS = ("compressed_sparse_attention", "heavily_compressed_attentio
 class ModelShape:
     """The language model of a config.json; None where it does not say.
 
-    attention: of each decoder layer. dtype: of unquantised weights, as the engine will use them.
+    attention: of each decoder layer. heads: of queries. dtype: of unquantised weights, as the engine will use them.
     quantization: format of the others ("mxfp4-pack-quantized", "fp8").
     """
 
     model_type: str = ""
     layers: int | None = None
+    heads: int | None = None
     dtype: str | None = None
     attention: tuple[Attention, ...] = ()
     experts: int | None = None
@@ -89,19 +110,62 @@ class ModelShape:
 
 def read_shape(config: Mapping[str, Any]) -> ModelShape:
     """Return what a config.json says; a model inside a multimodal wrapper counts as the model."""
-    nested = config.get("text_config") or config.get("llm_config") or config.get("language_config")
-    text: Mapping[str, Any] = {**config, **nested} if isinstance(nested, dict) else config
-    layers = _whole(text, "num_hidden_layers", "n_layer", "n_layers")
+    text = _language_model(config)
+    layers = _whole(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
     return ModelShape(
         model_type=str(config.get("model_type", "")),
         layers=layers,
+        heads=_whole(text, *_HEADS),
         dtype=_dtype(text),
         attention=_attention(text, layers or 0),
         experts=_whole(text, "n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts"),
-        max_context_tokens=_whole(text, "max_position_embeddings", "model_max_length", "n_positions"),
+        max_context_tokens=_context(text),
         tied_embeddings=text.get("tie_word_embeddings") is True,
         quantization=_quantization(text.get("quantization_config") or config.get("compression_config")),
     )
+
+
+_HEADS = ("num_attention_heads", "n_head", "n_heads")
+_KV_HEADS = (
+    "num_key_value_heads",
+    "num_kv_heads",
+    "n_head_kv",
+    "kv_n_heads",
+    "multi_query_group_num",
+    "num_attention_groups",
+)
+_LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
+_UNSCALED = ("su", "longrope", "llama3")  # whose max_position_embeddings is the scaled length already
+
+
+def _language_model(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values of the language model, those of its own parts (DBRX's attn_config) among them."""
+    found = config
+    for name in ("thinker_config", "text_config", "llm_config", "language_config"):
+        if isinstance(nested := found.get(name), dict) and nested:
+            found = {**found, **nested}
+    parts = (found.get(name) for name in ("attn_config", "ffn_config"))
+    return {name: value for part in parts if isinstance(part, dict) for name, value in part.items()} | dict(found)
+
+
+def _context(text: Mapping[str, Any]) -> int | None:
+    """Return the longest sequence that vLLM serves unasked: what was trained, times what RoPE is stretched by."""
+    if length := _whole(text, "model_max_length"):
+        return length
+    length = min((n for name in _LENGTHS if (n := _whole(text, name))), default=None)
+    scaling = text.get("rope_parameters") or text.get("rope_scaling")
+    if length is None or not isinstance(scaling, dict) or str(text.get("model_type", "")).startswith("gemma3"):
+        return length
+    of_kinds = [part for part in scaling.values() if isinstance(part, dict)]  # by kind of layer
+    return max(_stretched(part, length) for part in of_kinds or [scaling])
+
+
+def _stretched(scaling: Mapping[str, Any], length: int) -> int:
+    kind, factor = scaling.get("rope_type") or scaling.get("type"), scaling.get("factor")
+    if kind in _UNSCALED or not isinstance(factor, int | float) or not 0 < factor < 1e6:
+        return length
+    trained = _whole(scaling, "original_max_position_embeddings") if kind == "yarn" else None
+    return int((trained or length) * factor)
 
 
 def _quantization(found: object) -> str:
@@ -119,13 +183,37 @@ def _attention(text: Mapping[str, Any], layers: int) -> tuple[Attention, ...]:
         kda_layers = linear.get("kda_layers") or []
         state = _kda(linear)
         return tuple(state if number + 1 in kda_layers else full for number in range(layers))
-    kinds = text.get("layer_types")
-    if isinstance(kinds, list) and len(kinds) == layers:
-        return tuple(_of_kind(str(kind), full, text) for kind in kinds)
-    window = _whole(text, "sliding_window")
-    if window and isinstance(full, Gqa) and text.get("use_sliding_window", True):
-        full = Gqa(full.kv_heads, full.head_dim, window)
-    return (full,) * layers
+    blocks = text.get("block_configs")
+    if isinstance(blocks, list) and len(blocks) >= layers and isinstance(full, Gqa):
+        return tuple(_of_block(block, full, text) for block in blocks[:layers])
+    own = _cached(text, layers)
+    return tuple(
+        _of_kind(kind, _of_layer(full, text, number), text) if number < own else NoCache()
+        for number, kind in enumerate(layer_kinds(text, layers))
+    )
+
+
+def _cached(text: Mapping[str, Any], layers: int) -> int:
+    """Return how many layers have a cache of their own; Gemma's last ones read that of others."""
+    return layers - (_whole(text, "num_kv_shared_layers") or 0)
+
+
+def _of_layer(full: Attention, text: Mapping[str, Any], number: int) -> Attention:
+    """Return full attention with the key and value heads that a list has for this layer."""
+    listed = next((text[name] for name in _KV_HEADS if isinstance(text.get(name), list)), ())
+    if not listed or not isinstance(full, Gqa):
+        return full
+    heads = listed[number] if number < len(listed) else None
+    return Gqa(heads, full.head_dim) if isinstance(heads, int) and heads > 0 else NoCache()
+
+
+def _of_block(block: object, full: Gqa, text: Mapping[str, Any]) -> Attention:
+    """Return the attention of one of Nemotron-NAS's blocks: query heads by key and value head, or none at all."""
+    attention = block.get("attention") if isinstance(block, dict) else None
+    if not isinstance(attention, dict):
+        return Unknown("block_configs does not say what attention a layer has")
+    heads, group = _whole(text, *_HEADS), _whole(attention, "n_heads_in_group")
+    return Gqa(heads // group, full.head_dim) if heads and group else NoCache()
 
 
 def _ratios(text: Mapping[str, Any], layers: int) -> tuple[int, ...] | None:
@@ -156,7 +244,7 @@ def _compressed(ratio: int, text: Mapping[str, Any]) -> Attention:
 
 
 def _full_attention(text: Mapping[str, Any]) -> Attention:
-    heads = _whole(text, "num_attention_heads", "n_head")
+    heads = _whole(text, *_HEADS)
     if heads is None:
         return Unknown("config.json does not say how many heads there are")
     if latent := _whole(text, "kv_lora_rank"):
@@ -165,21 +253,66 @@ def _full_attention(text: Mapping[str, Any]) -> Attention:
         # FP8 keys and one F32 scale for each block of 128: vLLM's DeepSeek V3.2 indexer cache
         index_bytes = index + 4 * -(-index // 128)
         return Mla(latent + (_whole(text, "qk_rope_head_dim") or 0), heads, (nope + value) * latent, index_bytes)
-    width = _whole(text, "head_dim") or (_whole(text, "hidden_size", "n_embd") or 0) // heads
+    width = _whole(text, "head_dim", "attention_head_dim", "kv_channels")
+    width = width or (_whole(text, "hidden_size", "n_embd", "d_model") or 0) // heads
     if not width:
         return Unknown("config.json does not say how wide a head is")
-    return Gqa(_whole(text, "num_key_value_heads", "num_kv_heads") or heads, width)
+    if text.get("multi_query") is True and not text.get("new_decoder_architecture"):  # Falcon, StarCoder
+        return Gqa(1, width)
+    return Gqa(_whole(text, *_KV_HEADS) or heads, width)
 
 
 def _of_kind(kind: str, full: Attention, text: Mapping[str, Any]) -> Attention:
     match kind:
-        case "full_attention" | "attention":
-            return full
-        case "sliding_attention" | "chunked_attention":
-            window = _whole(text, "sliding_window", "attention_chunk_size")
-            return Gqa(full.kv_heads, full.head_dim, window) if isinstance(full, Gqa) and window else full
+        case _ if kind == FULL or kind == "attention":
+            return _global(full, text)
+        case _ if kind == SLIDING or kind == "chunked_attention":
+            return _windowed(full, text)
+        case _ if kind == NOTHING or kind == "moe":
+            return NoCache()
         case _:
-            return Unknown(f"it has layers of kind {kind!r}, whose state this version cannot compute")
+            return _state(kind, text) or Unknown(f"it has layers of kind {kind!r}, whose state is not known")
+
+
+def _global(full: Attention, text: Mapping[str, Any]) -> Attention:
+    """Return the attention of layers that keep all tokens; Gemma 4's have other heads than those with a window."""
+    if not isinstance(full, Gqa):
+        return full
+    heads = _whole(text, "num_global_key_value_heads") or full.kv_heads
+    return Gqa(heads, _whole(text, "global_head_dim") or full.head_dim)
+
+
+def _windowed(full: Attention, text: Mapping[str, Any]) -> Attention:
+    window = _whole(text, "sliding_window", "attention_chunk_size")
+    if not isinstance(full, Gqa) or window is None:
+        return full
+    heads = _whole(text, "swa_num_key_value_heads") or full.kv_heads
+    return Gqa(heads, _whole(text, "swa_head_dim") or full.head_dim, window)
+
+
+def _state(kind: str, text: Mapping[str, Any]) -> Attention | None:
+    """Return the state of a layer after vLLM's MambaStateShapeCalculator; None where its numbers are not given."""
+    if kind == CONV:
+        channels, kernel = _whole(text, "hidden_size"), _whole(text, "conv_L_cache")
+        return Recurrent(0, 0, channels, kernel) if channels and kernel else None
+    if kind == LINEAR:
+        heads, keys = _whole(text, "linear_num_value_heads"), _whole(text, "linear_num_key_heads")
+        width, key = _whole(text, "linear_value_head_dim"), _whole(text, "linear_key_head_dim")
+        if not (heads and keys and width and key):
+            return None
+        return Recurrent(
+            heads, width * key, 2 * keys * key + heads * width, _whole(text, "linear_conv_kernel_dim") or 4
+        )
+    if kind != MAMBA:
+        return None
+    kernel = _whole(text, "conv_kernel", "mamba_d_conv") or 4
+    heads, width = _whole(text, "mamba_num_heads", "mamba_n_heads"), _whole(text, "mamba_head_dim", "mamba_d_head")
+    state = _whole(text, "ssm_state_size", "mamba_d_state")
+    if heads and width and state:
+        groups = _whole(text, "n_groups", "mamba_n_groups") or 1
+        return Recurrent(heads, width * state, heads * width + 2 * groups * state, kernel)
+    inner = (_whole(text, "mamba_expand") or 0) * (_whole(text, "hidden_size") or 0)
+    return Recurrent(inner, state, inner, kernel) if inner and state else None
 
 
 def _kda(linear: Mapping[str, Any]) -> Attention:
