@@ -150,7 +150,8 @@ def test_an_empty_mount_point_is_named_with_what_is_there_instead() -> None:
     finding = disk_mounted.run(node(upkeep={"lost_mounts": ("/var/lib/kboot",)}), None, None)
 
     assert (
-        "/var/lib/kboot of /etc/fstab is not mounted; /var/lib/kboot is on / (/dev/nvme0n1p1) instead" == finding.seen
+        "/var/lib/kboot is not mounted, as /etc/fstab or a unit asks; /var/lib/kboot is on / (/dev/nvme0n1p1) instead"
+        == finding.seen
     )
 
 

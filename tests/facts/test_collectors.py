@@ -20,6 +20,7 @@ from kboot.facts.tune import collect_tune, setting_value
 from kboot.facts.types import NvmlState
 from kboot.host.paths import find_paths
 from kboot.host.recorded import RecordedHost
+from kboot.host.types import DiskSpace
 
 
 def tree(root: Path, files: dict[str, str]) -> RecordedHost:
@@ -108,6 +109,32 @@ def test_the_mount_behind_a_link_is_the_one_that_counts(tmp_path: Path) -> None:
         ("runtime", "/run", "tmpfs", "tmpfs", False),
     ] == [(m.role, m.mount_point, m.fs_type, m.device, m.read_only) for m in mounts]
     assert () == gaps
+
+
+class _OnDemand(RecordedHost):
+    """A machine whose disk is mounted when somebody first looks at it (x-systemd.automount)."""
+
+    def disk_space(self, path: str) -> DiskSpace:
+        behind = "3 2 259:9 / /var/lib/kboot rw - nfs4 server:/models rw\n"
+        with (self.root / "proc/self/mountinfo").open("a") as file:
+            file.write(behind)
+        return super().disk_space(path)
+
+
+def test_what_is_mounted_on_demand_is_seen_as_what_it_is(tmp_path: Path) -> None:
+    """aws/efs-utils#13: before the first look there is autofs, and after it the file server."""
+    tree(
+        tmp_path,
+        {
+            "/proc/self/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+            "2 1 0:9 / /var/lib/kboot rw - autofs systemd-1 rw\n",
+            "/disk_space.json": json.dumps({"/": {"total": 9, "free": 8, "inodes": 7}}),
+        },
+    )
+
+    state, *_ = collect_storage(_OnDemand(tmp_path), find_paths(tmp_path, {}, 0))[0]
+
+    assert ("nfs4", "server:/models") == (state.fs_type, state.device)
 
 
 def test_a_caches_factors_and_completeness_are_read(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def test_a_disk_of_fstab_that_is_not_mounted_is_found(tmp_path: Path) -> None:
     """B145: the mount point is an ordinary folder on the root disk now; other mounts do not matter."""
     fstab = (
         "# device mount type options\n"
+        "UUID=0 /mnt/big\\040disk ext4 nofail 0 2\n"
         "UUID=1 / ext4 defaults 0 1\n"
         "UUID=2 /var/lib/kboot xfs nofail 0 2\n"
         "UUID=3 /backup xfs nofail 0 2\n"
@@ -127,6 +128,20 @@ def test_a_disk_of_fstab_that_is_not_mounted_is_found(tmp_path: Path) -> None:
     mounted = f"{ROOT_ON_NVME}23 22 259:9 / /var/lib/kboot rw - xfs /dev/nvme1n1 rw\n"
 
     assert ("/var/lib/kboot",) == read(tmp_path / "a", files).lost_mounts
+    assert () == read(tmp_path / "b", files | {"proc/self/mountinfo": mounted}).lost_mounts
+
+
+def test_a_mount_unit_that_something_wants_counts_as_a_line_of_fstab(tmp_path: Path) -> None:
+    """B145 without fstab: images mount data disks by units. One that nothing wants is mounted when somebody says so."""
+    unit = "[Unit]\nAfter=dev-md0.device\n[Mount]\nWhat=/dev/md0\nWhere = /var/lib/kboot\nType=xfs\n"
+    files: dict[str, str | bytes] = {
+        "proc/self/mountinfo": ROOT_ON_NVME,
+        "etc/systemd/system/local-fs.target.wants/var-lib-kboot.mount": unit,
+        "etc/systemd/system/var.mount": unit.replace("/var/lib/kboot", "/var"),
+    }
+
+    assert ("/var/lib/kboot",) == read(tmp_path / "a", files).lost_mounts
+    mounted = f"{ROOT_ON_NVME}23 22 9:0 / /var/lib/kboot rw - xfs /dev/md0 rw\n"
     assert () == read(tmp_path / "b", files | {"proc/self/mountinfo": mounted}).lost_mounts
 
 

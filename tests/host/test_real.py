@@ -28,6 +28,12 @@ def test_space_of_a_path_that_does_not_exist_is_its_parents(tmp_path: Path) -> N
     assert total_bytes == RealHost().disk_space(str(tmp_path)).total_bytes > 0
 
 
+def test_a_file_system_that_does_not_say_how_large_it_is_is_not_full() -> None:
+    """quantcast/qfs#255: many that run as programs answer statfs with zeros, as /proc does."""
+    with pytest.raises(OSError, match="does not say how much room"):
+        RealHost().disk_space("/proc")
+
+
 def test_absent_files_are_os_errors(tmp_path: Path) -> None:
     """Nothing is guessed."""
     host = RealHost()

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import IO, Protocol, cast
 
 from kboot.apply.cache_quarantine import quarantine_place
+from kboot.apply.phase import phase_of
 from kboot.errors import ActionFailed, DoesNotFit
+from kboot.events import Emit, unheard
 from kboot.host.bundle import SMALL_BYTES, NewTree, exchange
 from kboot.host.clock import monotonic_s
 from kboot.host.files import atomic_write, fsync_dir, make_dirs, remove_tree, rename
@@ -65,7 +67,7 @@ class Imported:
     seconds: float
 
 
-def import_cache(stream: Readable, cache: Path, fits: Fits, *, replace: bool = False) -> Imported:
+def import_cache(stream: Readable, cache: Path, fits: Fits, *, replace: bool = False, emit: Emit = unheard) -> Imported:
     """Take the archive in below `cache`, under the name of its key.
 
     replace: also over a complete cache of that key, which is kept in the quarantine. At every instant the key's folder
@@ -86,7 +88,8 @@ def import_cache(stream: Readable, cache: Path, fits: Fits, *, replace: bool = F
         _require_room(found, cache)
         temp = cache / f"{_TEMP}{secrets.token_hex(6)}.tmp"
         try:
-            _fill(temp, found, tar)
+            with phase_of(emit, "unpack", found.size_bytes) as moved:
+                _fill(temp, found, tar, moved)
             replaced = _publish(temp, target)
         except BaseException:
             remove_tree(temp)
@@ -135,7 +138,10 @@ def _require_place(target: Path, replace: bool) -> None:
 
 
 def _require_room(found: ArchiveList, cache: Path) -> None:
-    space = RealHost().disk_space(str(cache))
+    try:
+        space = RealHost().disk_space(str(cache))
+    except OSError:  # a file system that does not say; where there is no room, writing says so
+        return
     need = found.size_bytes + len(found.files) * 4096 + _MARGIN_BYTES
     if need > space.free_bytes or len(found.files) * 2 > space.free_inodes > 0:
         raise DoesNotFit(
@@ -147,7 +153,7 @@ def _require_room(found: ArchiveList, cache: Path) -> None:
         )
 
 
-def _fill(temp: Path, found: ArchiveList, tar: _Tar) -> None:
+def _fill(temp: Path, found: ArchiveList, tar: _Tar, moved: Callable[[int], None]) -> None:
     """Write every file of the archive, then what says that they are whole, and make all of it durable."""
     make_dirs(temp, engine_dir_mode(temp.parent))
     with NewTree(temp, engine_dir_mode(temp.parent), _wrong_hash) as tree:
@@ -156,14 +162,22 @@ def _fill(temp: Path, found: ArchiveList, tar: _Tar) -> None:
             tar.expect(file)
             if file.size_bytes <= SMALL_BYTES:
                 tree.add(file.path, tar.small(file.size_bytes), mode, file.mtime_ns, file.sha256)
+                moved(file.size_bytes)
             else:
-                tree.add_large(file.path, tar.pieces(file.size_bytes), mode, file.mtime_ns, file.sha256)
+                pieces = _counted(tar.pieces(file.size_bytes), moved)
+                tree.add_large(file.path, pieces, mode, file.mtime_ns, file.sha256)
         tar.end()
     sync_file_system(temp)
     atomic_write(temp / FACTORS, json.dumps(dict(sorted(found.factors.items())), indent=2).encode() + b"\n")
     write_inventory(temp, ((f.path, f.size_bytes, f.mtime_ns) for f in found.files))
     if found.completed_unix_s is not None:
         atomic_write(temp / COMPLETE, f"{found.completed_unix_s:.3f}\n".encode())
+
+
+def _counted(pieces: Iterator[memoryview], moved: Callable[[int], None]) -> Iterator[memoryview]:
+    for piece in pieces:
+        yield piece
+        moved(len(piece))
 
 
 def _wrong_hash(path: str) -> NotAnArchive:

@@ -273,12 +273,12 @@ def _reserve(jobs: Sequence[Job], in_place: bool) -> None:
 
 def _check_room(jobs: Sequence[Job]) -> None:
     """Compare before taking: a reservation that fails half way has filled the disk for everybody meanwhile."""
-    wanted_bytes = free_bytes = 0
+    wanted_bytes, free_bytes = 0, None
     for job in jobs:
         with BlockFile(job.part_path) as blocks:
             wanted_bytes += max(0, job.action.file.size_bytes - blocks.taken_bytes)
             free_bytes = blocks.free_bytes
-    if wanted_bytes > free_bytes:
+    if free_bytes is not None and wanted_bytes > free_bytes:
         folder = jobs[0].part_path.parent
         raise DoesNotFit(
             "disk-too-small",

@@ -16,11 +16,11 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return Finding("unknown", f"the mounts could not be read ({gap_reason(facts, 'mounts')})")
     lost = facts.upkeep.lost_mounts
     if not lost:
-        return Finding("ok", "nothing that /etc/fstab puts above kboot's folders is missing")
+        return Finding("ok", "nothing that /etc/fstab or a mount unit puts above kboot's folders is missing")
     on = next((m for m in facts.mounts if m.path == lost[0] or m.path.startswith(f"{lost[0]}/")), facts.mounts[0])
     return Finding(
         "fail",
-        f"{some(lost)} of /etc/fstab {'is' if len(lost) == 1 else 'are'} not mounted; {on.path} is on "
+        f"{some(lost)} {'is' if len(lost) == 1 else 'are'} not mounted, as /etc/fstab or a unit asks; {on.path} is on "
         f"{on.mount_point} ({on.device}) instead",
         wanted="a mount there",
         why="the checkpoint would be fetched again, onto a disk that is not meant for it",
@@ -31,7 +31,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
 CHECK = Check(
     id="disk.mounted",
     asks="Is everything mounted that holds kboot's folders?",
-    source="/etc/fstab; /proc/self/mountinfo",
+    source="/etc/fstab; mount units of /etc/systemd/system; /proc/self/mountinfo",
     modes=EVERYWHERE,
     run=run,
 )

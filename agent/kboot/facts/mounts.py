@@ -36,9 +36,9 @@ def parse_mountinfo(text: str) -> tuple[MountLine, ...]:
         before, _, after = line.partition(" - ")
         left, right = before.split(" "), after.split(" ")
         if len(left) >= 6 and len(right) >= 3:
-            root, point = _unescape(left[3]), _unescape(left[4])
+            root, point = unescape(left[3]), unescape(left[4])
             options, supers = frozenset(left[5].split(",")), frozenset(right[2].split(","))
-            lines.append(MountLine(root, point, options, right[0], _unescape(right[1]), supers))
+            lines.append(MountLine(root, point, options, right[0], unescape(right[1]), supers))
     return tuple(lines)
 
 
@@ -72,5 +72,6 @@ def real_path(reader: Reader, path: str) -> str:
     return at
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """Return a field of mountinfo or fstab with its octal escapes read."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 def collect_storage(host: Host, paths: Paths) -> tuple[tuple[Mount, ...], tuple[Gap, ...]]:
     """Read the mounts of the state, cache and runtime folders; one that is not there yet counts by its parent."""
     reader = Reader(host)
+    folders = (("state", paths.state), ("cache", paths.cache), ("runtime", paths.runtime))
+    roles = [(role, host.machine_path(path)) for role, path in folders]
+    spaces = {
+        role: _space(reader, role, where) for role, where in roles
+    }  # what is mounted on demand is mounted by this
     mounts = parse_mountinfo(reader.text("mounts", MOUNTINFO) or "")
-    roles = (("state", paths.state), ("cache", paths.cache), ("runtime", paths.runtime))
     found = []
-    for role, path in roles:
-        where = host.machine_path(path)
-        line = mount_of(real_path(reader, where), mounts)
-        space = _space(reader, role, where)
+    for role, where in roles:
+        line, space = mount_of(real_path(reader, where), mounts), spaces[role]
         if isinstance(space, PermissionError):  # what is mounted below, or a link there, cannot be seen
             line, space = None, None
         elif line is None and mounts:

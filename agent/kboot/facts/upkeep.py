@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from posixpath import basename
 from threading import Thread
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kboot.facts.blocked import collect_blocked
 from kboot.facts.env_files import assignments, odd_lines
-from kboot.facts.mounts import MOUNTINFO, parse_mountinfo, real_path
+from kboot.facts.mounts import MOUNTINFO, parse_mountinfo, real_path, unescape
 from kboot.facts.process import ENGINE_UNIT, Unit, pids_of
 from kboot.facts.reader import Reader, whole_number
 from kboot.facts.secrets import collect_identity, collect_readable
@@ -51,6 +51,8 @@ OUR_UNITS = (
     *("systemctl", "show", "--property=Id,LoadState,ActiveState,Result,NRestarts"),
     *("kboot.service", "kboot-engine.service", "kboot-scrub.service"),
 )
+_UNITS = "/etc/systemd/system"
+_WHERE = re.compile(r"^\s*Where\s*=\s*(/.*?)\s*$", re.MULTILINE)
 _ENV_FILES = ("env", "engine.env")
 _VARIABLES = re.compile(
     r"(?:HF|HUGGINGFACE|VLLM|SGLANG|TORCH|TORCHINDUCTOR|TRITON|FLASHINFER|CUDA|NCCL|OMP|MKL)_\w+"
@@ -210,16 +212,30 @@ def _is_link(reader: Reader, path: str) -> bool:
 
 
 def _lost_mounts(reader: Reader, folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the mount points of /etc/fstab on the way to kboot's folders that hold no mount now."""
+    """Return the mount points of /etc/fstab and mount units on the way to kboot's folders that hold no mount now."""
     mounted = {line.mount_point for line in parse_mountinfo(reader.optional(MOUNTINFO) or "")}
-    wanted = set()
-    for line in (reader.optional("/etc/fstab") or "").splitlines():
-        words = line.split()
-        if len(words) >= 4 and words[0][:1] != "#" and words[1].startswith("/") and "noauto" not in words[3].split(","):
-            wanted.add(words[1].rstrip("/") or "/")
+    wanted = {point.rstrip("/") or "/" for point in (*_in_fstab(reader), *_in_units(reader))}
     ways = {real_path(reader, folder) for folder in folders}
     lost = {p for p in wanted - mounted if p != "/" and any(w == p or w.startswith(f"{p}/") for w in ways)}
     return tuple(sorted(lost)) if mounted else ()
+
+
+def _in_fstab(reader: Reader) -> Iterator[str]:
+    for line in (reader.optional("/etc/fstab") or "").splitlines():
+        words = line.split()
+        if len(words) >= 4 and words[0][:1] != "#" and words[1].startswith("/") and "noauto" not in words[3].split(","):
+            yield unescape(words[1])
+
+
+def _in_units(reader: Reader) -> Iterator[str]:
+    """Yield where the administrator's mount units mount that something wants; a unit's name is not read."""
+    for folder in reader.names(_UNITS):
+        if folder.endswith((".wants", ".requires")):
+            for name in reader.names(f"{_UNITS}/{folder}"):
+                if name.endswith(".mount") and (
+                    at := _WHERE.search(reader.optional(f"{_UNITS}/{folder}/{name}") or "")
+                ):
+                    yield at[1]
 
 
 def _port(reader: Reader, number: int, cache: str) -> PortState | None:

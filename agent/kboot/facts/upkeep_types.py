@@ -117,7 +117,7 @@ class UpkeepFacts:
     """None: this machine, or a recording, does not say.
 
     smart_tool: the program that was asked. disks: what it said. discard: of the disk below the state folder.
-    lost_mounts: mount points of /etc/fstab above kboot's folders where nothing is mounted.
+    lost_mounts: mount points of /etc/fstab and mount units above kboot's folders where nothing is mounted.
     secure_boot: of the firmware. lockdown: the kernel's, "none" or stricter. nvidia_module: one is loaded.
     environ: variables that change what kboot or an engine does, without secrets. env_files: odd lines of kboot's
     environment files. identity: paths that belong to one machine and not into an image.

@@ -89,10 +89,10 @@ class BlockFile:
         return os.fstat(self._fd).st_blocks * 512
 
     @property
-    def free_bytes(self) -> int:
-        """What this user may still take of the file system it is on."""
+    def free_bytes(self) -> int | None:
+        """What this user may still take of the file system it is on; None where that does not say."""
         stat = os.fstatvfs(self._fd)
-        return stat.f_bavail * stat.f_frsize
+        return stat.f_bavail * stat.f_frsize if stat.f_blocks else None
 
     def data_ranges(self) -> Iterator[tuple[int, int]]:
         """Yield the stretches [start, end) that are no holes; all of it where the file system does not tell."""

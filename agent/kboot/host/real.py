@@ -68,6 +68,8 @@ class RealHost:
                     raise
                 path = os.path.dirname(path)
             else:
+                if not found.f_blocks:
+                    raise OSError(errno.ENODATA, "this file system does not say how much room it has", path)
                 return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize, found.f_favail)
 
     def affinity(self) -> frozenset[int]:
