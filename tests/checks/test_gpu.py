@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from good_node import CHECKPOINT, GIB, GPUS, NODE, PROFILE, gpus, node
 
 from kboot.checks import gpu_count, gpu_driver_lib_match, gpu_idle_clean, gpu_mig_mode, numa_gpu_node
+from kboot.facts.kernel_events import kernel_events
 from kboot.facts.types import Gap, NumaNode
 from kboot.profile.types import LayoutAsk
 
@@ -46,6 +48,32 @@ def test_a_driver_that_is_too_old_is_not_called_no_gpu() -> None:
         "NVML lists 0 GPUs, the PCI bus has 1 (0000:31:00.0): "
         "driver 570.86.15 did not take them over, it is too old for them or its probe failed"
     ) == finding.seen
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            "[ 3.1] NVRM: The NVIDIA GPU 0000:31:00.0 (PCI ID: 10de:2901)\n"
+            "[ 3.1] NVRM: installed in this system requires use of the NVIDIA open kernel modules.\n",
+            "The NVIDIA GPU 0000:31:00.0 (PCI ID: 10de:2901) installed in this system requires use of the NVIDIA open",
+        ),
+        (
+            "[ 3.1] NVRM: The NVIDIA GPU 0000:31:00.0 (PCI ID: 10de:1db5) NVRM: installed in this system is not "
+            "supported by open NVRM: nvidia.ko because it does not include the required GPU NVRM: System Processor (GSP).\n",
+            "is not supported by open nvidia.ko because it does not include the required GPU",
+        ),
+    ],
+)
+def test_why_the_module_refused_a_gpu_is_told_in_its_words(lines: str, said: str) -> None:
+    """negativo17/nvidia-driver#158: a module of the other flavour is not "too old", whether for all GPUs or for one."""
+    health = {"kernel_events": kernel_events(lines)}
+    none = node(gpu={"gpus": (), "pci_bus_ids": ("0000:31:00.0",)}, health=health)
+    one = node(gpu={"pci_bus_ids": (*NODE.gpu.pci_bus_ids, "0000:31:00.0")}, health=health)
+
+    assert said in gpu_count.run(none, None, None).seen
+    assert "too old" not in gpu_count.run(none, None, None).seen
+    assert said in gpu_count.run(one, None, None).seen
 
 
 def test_gpus_without_a_driver_are_counted_on_the_bus() -> None:

@@ -237,6 +237,64 @@ def test_what_was_not_asked_is_skipped() -> None:
     assert {"ok", "skip"} == set(statuses.values())
 
 
+def test_a_gpu_that_the_driver_could_not_start_is_named() -> None:
+    """gpu-operator#1146, open-gpu-kernel-modules#1230: no Xid is written; a GPU that is listed now came up later."""
+    log = (
+        "[  885.2] NVRM: GPU6 RmInitAdapter: Cannot initialize GSP firmware RM\n"
+        "[  885.3] NVRM: GPU {}: RmInitAdapter failed! (0x62:0x40:2168)\n"
+        "[  885.4] NVRM: GPU {}: rm_init_adapter failed, device minor number 6\n"
+    )
+    dead = gpu_xid_recent.run(logged(log.format("0000:a1:00.0", "0000:a1:00.0")), PROFILE, CHECKPOINT)
+    alive = NODE.gpu.gpus[0].bus_id
+
+    assert ("fail", "the driver could not start GPU 0000:a1:00.0: NVRM: GPU 0000:a1:00.0: RmInitAdapter failed!") == (
+        dead.status,
+        dead.seen.partition(" (0x")[0],
+    )
+    assert "ok" == gpu_xid_recent.run(logged(log.format(alive, alive)), PROFILE, CHECKPOINT).status
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff",  # xcp-ng#311
+        "nvme nvme0: Disabling device after reset failure: -19",  # gpud#999
+        "nvme nvme0: I/O 900 (I/O Cmd) QID 2 timeout, aborting",  # propolis#1156
+        "Buffer I/O error on dev nvme0n1, logical block 0, async page read",
+        "blk_update_request: critical target error, dev nvme0n1, sector 5 op 0x0:(READ)",
+        "md/raid1:md0: Disk failure on nvme2n1, disabling device.",
+    ],
+)
+def test_a_disk_that_stops_answering_is_an_error_of_a_disk(line: str) -> None:
+    """A controller that is reset or given up, a member that leaves its array."""
+    assert ["io-error"] == [e.kind for e in kernel_events(f"[ 9.1] {line}")]
+
+
+@pytest.mark.parametrize("drive", ["fd0", "sr0"])
+def test_an_empty_drive_is_no_sick_disk(drive: str) -> None:
+    """Virtual machines have a floppy and a disc drive with nothing in them."""
+    assert () == kernel_events(f"[ 9.1] blk_update_request: I/O error, dev {drive}, sector 0 op 0x0:(READ)")
+
+
+def test_a_file_system_that_was_shut_down_is_damaged() -> None:
+    """XFS does not turn read-only, it stops."""
+    log = "[ 9.1] XFS (nvme1n1): Filesystem has been shut down due to log error (0x2).\n"
+    log += "[ 9.2] EXT4-fs error (device sda1): ext4_find_entry:1463: inode #2\n"
+
+    assert ["read-only", "read-only"] == [e.kind for e in kernel_events(log)]
+
+
+def test_a_hung_task_is_told_in_every_kernels_words() -> None:
+    """gpud#405: names have blanks, some lines no "INFO", later kernels tell what is waited for."""
+    log = (
+        "[ 1.0] INFO: task Thread-1 (run):41 blocked for more than 122 seconds.\n"
+        "[ 2.0] task jfsmount:136986 blocked for more than 120 seconds.\n"
+        "[ 3.0] INFO: task nvidia-smi:71 blocked in I/O wait for more than 122 seconds.\n"
+    )
+
+    assert [41, 136986, 71] == [e.code for e in kernel_events(log)]
+
+
 def test_events_of_other_kinds_do_not_become_xids() -> None:
     """Killed processes and file systems that turned read-only are events of their own."""
     log = (

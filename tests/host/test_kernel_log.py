@@ -15,6 +15,16 @@ def test_a_record_becomes_a_line_with_its_time() -> None:
     assert "no header" == message("no header")
 
 
+def test_a_message_of_several_lines_is_one_line() -> None:
+    """The kernel escapes what stands between them."""
+    record = r"3,71,9000000,-;NVRM: The NVIDIA GPU 0000:b3:00.0 (PCI ID: 10de:26b5)\x0aNVRM: installed in this system"
+
+    assert (
+        "[    9.000000] NVRM: The NVIDIA GPU 0000:b3:00.0 (PCI ID: 10de:26b5) NVRM: installed in this system"
+        == message(record)
+    )
+
+
 def test_reading_this_machines_log_ends() -> None:
     """It never waits for the next message; where the log may not be read, an OSError says so."""
     try:

@@ -60,14 +60,22 @@ def _unknown_devices(facts: NodeFacts) -> tuple[str, ...]:
 def _probe_failed(facts: NodeFacts, devices: tuple[str, ...]) -> Finding:
     gpu = facts.gpu
     driver = gpu.driver_version or "of unknown version"
+    said = _said(facts, devices)
     return Finding(
         "fail",
-        f"NVML lists 0 GPUs, the PCI bus has {len(devices)} ({some(devices)}): "
-        f"driver {driver} did not take them over, it is too old for them or its probe failed",
+        f"NVML lists 0 GPUs, the PCI bus has {len(devices)} ({some(devices)}): driver {driver} did not take them over, "
+        + (f"{some(said)}" if said else "it is too old for them or its probe failed"),
         wanted=f"{count(len(devices), 'GPU')} in NVML",
         why="no engine can start on them",
         hint="read `dmesg | grep -i -e nvrm -e nvidia` and install a driver that knows these devices",
     )
+
+
+def _said(facts: NodeFacts, devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Return why the driver did not take devices over, in its own words."""
+    events = facts.health.kernel_events or ()
+    said = {e.text.replace("NVRM: ", "") for e in events if e.kind == "gpu-refused" and e.bus_id in devices}
+    return tuple(sorted(said))
 
 
 def _lost(facts: NodeFacts) -> tuple[str, ...]:
@@ -94,7 +102,8 @@ def _gap_index(gap: Gap) -> str:
 
 def _lost_gpus(facts: NodeFacts, lost: tuple[str, ...]) -> Finding:
     usable = len(facts.gpu.gpus)
-    reasons = sorted({g.reason for g in facts.gaps if _gap_index(g) and _gap_index(g) not in _indices(facts)})
+    unopened = {g.reason for g in facts.gaps if _gap_index(g) and _gap_index(g) not in _indices(facts)}
+    reasons = sorted(unopened | set(_said(facts, lost)))
     names = some(f"GPU {each}" if each.isdigit() else each for each in lost)
     return Finding(
         "fail",

@@ -19,6 +19,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     events = facts.health.kernel_events
     if events is None:
         return no_log(facts)
+    if dead := _not_started(facts, events):
+        return dead
     xids = [e for e in events if e.kind in ("xid", "off-bus")]
     faults = [e for e in xids if xid(e.code).severity != "app"]
     if not faults:
@@ -41,6 +43,23 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         wanted="no Xid but those of programs",
         why="engines on such a GPU crash, hang or answer wrongly" if worst else "the GPU works; look after it",
         hint=f"{shown[0].bus_id}: {xid(shown[0].code).action or REBOOT}",
+    )
+
+
+def _not_started(facts: NodeFacts, events: Sequence[KernelEvent]) -> Finding | None:
+    """Judge GPUs that the driver tried to start and could not, unless it lists them by now."""
+    listed = {g.bus_id for g in facts.gpu.gpus}
+    dead = sorted({e.bus_id or "of unknown address" for e in events if e.kind == "gpu-not-started"} - listed)
+    if not dead or (dead == ["of unknown address"] and len(listed) >= len(facts.gpu.pci_bus_ids)):
+        return None
+    faults = [e for e in events if e.kind in ("xid", "off-bus") and e.bus_id in dead]
+    last = next(e.text for e in reversed(events) if e.kind == "gpu-not-started")
+    return Finding(
+        "fail",
+        f"the driver could not start GPU {some(dead)}: {last}" + (f"; {_named(faults)}" if faults else ""),
+        wanted="every GPU starts",
+        why="it does not answer, and its driver tries again at every query of any GPU, tens of seconds each",
+        hint="gpu.kmod_flavor and the lines before it in `dmesg | grep NVRM` say why; power-cycle or drain the node",
     )
 
 

@@ -13,9 +13,17 @@ _XID = re.compile(rf"NVRM: Xid \({_ADDRESS}\): (\d+)", re.IGNORECASE)
 _SXID = re.compile(rf"SXid \({_ADDRESS}\): (\d+)", re.IGNORECASE)
 _GPU_AT = re.compile(rf"NVRM: (?:The NVIDIA GPU|GPU(?: at)?) {_ADDRESS}", re.IGNORECASE)
 _OFF_BUS = re.compile(r"fallen off the bus", re.IGNORECASE)
+_REFUSED = re.compile(r"installed in this system (?:requires use of|is not supported by)")
+_NOT_STARTED = re.compile(rf"NVRM:(?: GPU {_ADDRESS}:)? RmInitAdapter failed", re.IGNORECASE)
 _OTHERS = (
     ("oom", re.compile(r"Out of memory: Killed process|Memory cgroup out of memory: Killed process")),
-    ("read-only", re.compile(r"Remounting filesystem read-only|metadata I/O error|Corruption detected")),
+    (
+        "read-only",
+        re.compile(
+            r"Remounting filesystem read-only|metadata I/O error|Corruption detected|Filesystem has been shut down"
+            r"|EXT4-fs error \(device"
+        ),
+    ),
     (
         "module-refused",
         re.compile(
@@ -23,11 +31,18 @@ _OTHERS = (
             r"|Lockdown: \S+ unsigned module loading is restricted"
         ),
     ),
-    ("io-error", re.compile(r"(?:blk_update_request: )?(?:critical medium|I/O) error, dev \w+")),
+    (
+        "io-error",
+        re.compile(  # an empty floppy or disc drive of a virtual machine is no disk
+            r"(?:critical \w+|I/O) error(?:,| on) dev (?!fd\d|sr\d)\w+"
+            r"|nvme \S+: (?:.* timeout, |controller is down|Disabling device|Device not ready|Removing after probe)"
+            r"|md/raid\S*: Disk failure"
+        ),
+    ),
 )
-_HUNG = re.compile(r"INFO: task \S+:(\d+) blocked for more than \d+ seconds")
+_HUNG = re.compile(r"task .+:(\d+) blocked (?:in I/O wait )?for more than \d+ seconds")
 _JOINED = 3
-"""A GPU off the bus is said in three lines: which GPU, its PCI id, what happened."""
+"""A GPU off the bus, or one that the module does not take, is said in three lines: which, its PCI id, why."""
 
 OFF_BUS_XID = 79
 
@@ -56,9 +71,13 @@ def _events(lines: list[str]) -> Iterator[KernelEvent]:
             yield KernelEvent("sxid", line, bus_address(match.group(1)), int(match.group(2)), at_s)
         elif match := _HUNG.search(line):
             yield KernelEvent("hung-task", line, code=int(match.group(1)), at_s=at_s)
+        elif match := _NOT_STARTED.search(line):
+            yield KernelEvent("gpu-not-started", line, bus_address(match.group(1)) if match.group(1) else "", at_s=at_s)
         elif match := _GPU_AT.search(line):
             told = " ".join(_TIME.sub("", each).strip() for each in lines[number : number + _JOINED])
-            if _OFF_BUS.search(told):
+            if _REFUSED.search(told):
+                yield KernelEvent("gpu-refused", told, bus_address(match.group(1)), at_s=at_s)
+            elif _OFF_BUS.search(told):
                 yield KernelEvent("off-bus", told, bus_address(match.group(1)), OFF_BUS_XID, at_s)
         else:
             for kind, pattern in _OTHERS:

@@ -38,8 +38,11 @@ def read_kernel_log() -> str:
 
 
 def message(record: str) -> str:
-    """Return one record of /dev/kmsg ("6,339,5140900,-;text", then lines of tags) as "[    5.140900] text"."""
-    text = record.partition("\n")[0]
+    """Return one record of /dev/kmsg ("6,339,5140900,-;text", then lines of tags) as "[    5.140900] text".
+
+    A message of several lines, as NVIDIA's module writes them, has the kernel's escapes between them.
+    """
+    text = record.partition("\n")[0].replace("\\x0a", " ")
     match = _HEADER.match(text)
     if match is None:
         return text
