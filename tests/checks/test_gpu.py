@@ -60,7 +60,7 @@ def test_a_driver_that_is_too_old_is_not_called_no_gpu() -> None:
         ),
         (
             "[ 3.1] NVRM: The NVIDIA GPU 0000:31:00.0 (PCI ID: 10de:1db5) NVRM: installed in this system is not "
-            "supported by open NVRM: nvidia.ko because it does not include the required GPU NVRM: System Processor (GSP).\n",
+            "supported by open NVRM: nvidia.ko because it does not include the required GPU NVRM: System Processor.\n",
             "is not supported by open nvidia.ko because it does not include the required GPU",
         ),
     ],
