@@ -27,11 +27,34 @@ def test_each_failure_has_its_code(exc: Exception, code: str, retry: bool) -> No
 
 
 @pytest.mark.parametrize(
-    "exc", [socket.gaierror(socket.EAI_AGAIN, "Temporary failure"), OSError(errno.ENETUNREACH, "unreachable")]
+    "exc",
+    [
+        socket.gaierror(socket.EAI_AGAIN, "Temporary failure"),
+        socket.gaierror(socket.EAI_FAIL, "Non-recoverable failure in name resolution"),
+        OSError(errno.ENETUNREACH, "unreachable"),
+    ],
 )
 def test_a_network_that_is_not_up_yet_is_no_failure(exc: OSError) -> None:
     """B132: EAI_AGAIN and no route are waited for, not counted."""
     assert isinstance(explain_network(exc, "hub:443"), NotYet)
+
+
+@pytest.mark.parametrize(
+    ("code", "says", "hint"),
+    [
+        (10, "certificate has expired", "timedatectl"),
+        (20, "unable to get local issuer certificate", "ca-certificates"),
+        (62, "Hostname mismatch", "HF_ENDPOINT"),
+    ],
+)
+def test_a_certificate_that_is_refused_tells_what_to_look_at(code: int, says: str, hint: str) -> None:
+    """ai-dynamo/aiconfigurator#1361: a slim image has no roots; a clock that is ahead ends every certificate."""
+    refused = ssl.SSLCertVerificationError(1, "CERTIFICATE_VERIFY_FAILED")
+    refused.verify_code, refused.verify_message = code, says
+    error = explain_network(refused, "hub:443")
+
+    assert error and "certificate-refused" == error.code
+    assert says in error.message and hint in str(error.hint)
 
 
 def test_other_errors_are_somebody_elses() -> None:

@@ -170,7 +170,19 @@ def test_a_proxy_that_refuses_is_named(secure: FakeHub) -> None:
         Client({**TRUST, "HTTPS_PROXY": proxy.url}, 30.0, 60.0).get(secure.url + PATH, {})
     proxy.close()
 
+    assert ("proxy-refused", False) == (caught.value.code, caught.value.retry)
     assert "407" in caught.value.message and "pass" not in caught.value.message
+
+
+def test_a_certificate_behind_a_proxy_is_the_servers(secure: FakeHub) -> None:
+    """aiconfigurator#1361 through a tunnel: whose certificate is not trusted is whom the URL names, not the proxy."""
+    proxy = Proxy()
+    with pytest.raises(SourceError) as caught:
+        Client({"HTTPS_PROXY": proxy.url}, 30.0, 60.0).get(secure.url + PATH, {})
+    proxy.close()
+
+    assert "certificate-refused" == caught.value.code
+    assert secure.url.partition("://")[2] in caught.value.message
 
 
 def test_a_connection_is_used_again(hub: FakeHub) -> None:

@@ -54,6 +54,17 @@ def test_a_resolver_that_is_not_up_is_no_failed_try() -> None:
     assert 12 == len(waits.said)
 
 
+def test_a_name_that_is_unknown_while_the_machine_starts_is_asked_for_again() -> None:
+    """nickjer/namecheap-ddns#4: EAI_NONAME right after a boot; later it is a name that is written wrongly."""
+    unknown = SourceError("host-unknown", "there is no host hub")
+    waits = Waits(not_yet_for_s=60.0)
+    waits.patience.wait_or_raise(unknown)
+
+    assert [2.0] == waits.slept
+    with pytest.raises(SourceError):
+        Waits(not_yet_for_s=10.0).patience.wait_or_raise(unknown)
+
+
 def test_the_wait_for_the_machine_ends() -> None:
     """After its time is over the error is told."""
     with pytest.raises(NotYet):

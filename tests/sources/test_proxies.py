@@ -42,6 +42,10 @@ def test_what_is_not_a_web_address_is_refused(url: str) -> None:
         ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "huggingface.co:8443"}, False),
         ({"HTTPS_PROXY": "http://proxy:3128", "no_proxy": "*"}, True),
         ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "gface.co"}, False),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "localhost 127.0.0.1\thuggingface.co"}, True),
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "*.co"}, True),  # request/request#2194
+        ({"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "*gface.co"}, False),
+        ({"HTTPS_PROXY": "http://proxy:3128", "ALL_PROXY": "socks://127.0.0.1:7890"}, False),  # pdm-project/pdm#3390
         ({"HTTPS_PROXY": ""}, True),
     ],
 )
@@ -56,6 +60,21 @@ def test_the_usual_variables_decide(env: dict[str, str], straight: bool) -> None
 def test_networks_can_be_excepted() -> None:
     """NO_PROXY takes address ranges."""
     assert None is proxy_for(Origin("http", "10.1.2.3", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"})
+
+
+def test_an_address_in_brackets_can_be_excepted() -> None:
+    """encode/httpx#2674: `::1`, `[::1]` and ranges stand beside names, and none of them breaks the others."""
+    for listed in ("[::1]", "localhost,127.0.0.1,::1/128,[::1]", "::1"):
+        assert None is proxy_for(Origin("http", "::1", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": listed})
+
+
+def test_a_password_that_is_no_part_of_a_url_is_not_shown() -> None:
+    """`#` ends what a URL says of its host: the port is lost, and the password must not be told instead of it."""
+    with pytest.raises(SourceError) as caught:
+        proxy_for(HUB, {"HTTPS_PROXY": "http://me:se#cret@proxy:3128"})
+
+    assert "proxy-not-valid" == caught.value.code
+    assert "se" not in caught.value.message.replace("has", "")
 
 
 def test_credentials_go_to_the_proxy_alone() -> None:

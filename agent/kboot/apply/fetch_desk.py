@@ -23,6 +23,7 @@ _FOR_ALL = frozenset(
         "ca-file-not-valid",
         "host-unknown",
         "proxy-not-supported",
+        "proxy-not-valid",
         "repo-not-found",
         "revision-gone",
         "revision-not-found",

@@ -9,7 +9,13 @@ import ssl
 from kboot.errors import SourceError
 from kboot.sources.types import NotYet
 
-_NOT_YET_VALID = 9  # X509_V_ERR_CERT_NOT_YET_VALID
+_NOT_YET_VALID, _EXPIRED, _OTHER_HOST = 9, 10, 62  # X509_V_ERR_…
+_RESOLVER_FAILED = frozenset({socket.EAI_AGAIN, socket.EAI_FAIL, socket.EAI_SYSTEM})
+_ROOTS = "are there roots (package ca-certificates)? Behind a proxy that inspects TLS, name its own: SSL_CERT_FILE=FILE"
+_CERTIFICATE_HINTS = {
+    _EXPIRED: "it has ended, or this machine's clock is ahead: see `timedatectl`",
+    _OTHER_HOST: "the host must be called by a name that stands in its certificate: see HF_ENDPOINT",
+}
 NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
 
 
@@ -64,12 +70,12 @@ def _certificate(exc: ssl.SSLCertVerificationError, host: str) -> SourceError:
     return SourceError(
         "certificate-refused",
         f"the certificate of {host} is not trusted: {exc.verify_message}",
-        hint="behind a proxy that inspects TLS, name its root: SSL_CERT_FILE=/path/ca.pem",
+        hint=_CERTIFICATE_HINTS.get(exc.verify_code, _ROOTS),
     )
 
 
 def _unresolved(exc: socket.gaierror, host: str) -> SourceError:
-    if exc.errno == socket.EAI_AGAIN:
+    if exc.errno in _RESOLVER_FAILED:
         return unresolved(host, exc.strerror or str(exc))
     return SourceError(
         "host-unknown",

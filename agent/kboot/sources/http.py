@@ -111,7 +111,7 @@ class Client:
             except BaseException as exc:
                 self.drop(wire)
                 if isinstance(exc, (OSError, http.client.HTTPException)):
-                    raise wire.broken(exc, near if proxy else origin) from exc
+                    raise wire.broken(exc) from exc
                 raise
         return wire
 

@@ -85,7 +85,8 @@ class Patience:
             raise stopped() from exc
 
     def _wait_s(self, exc: SourceError) -> float | None:
-        if isinstance(exc, NotYet):
+        # A resolver that knows no server yet says of some names that there are none.
+        if isinstance(exc, NotYet) or (self._is_starting and exc.code == "host-unknown"):
             in_time = monotonic_s() < self._not_yet_until_s
             return NOT_YET_WAIT_S if in_time and (self._is_starting or self._needed()) else None
         if isinstance(exc, RateLimited) and exc.retry_after_s is not None:

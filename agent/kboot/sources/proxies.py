@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -69,13 +70,21 @@ def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
     """Return the proxy for an origin; None = straight. Lower-case names win over upper-case ones.
 
     Raises:
-        SourceError: code "proxy-not-supported": the proxy is not an HTTP one.
+        SourceError: code "proxy-not-supported": the proxy is not an HTTP one; "proxy-not-valid": it is no URL.
     """
     names = (f"{origin.scheme}_proxy", f"{origin.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     url = next((env[name] for name in names if env.get(name)), "")
     if not url or _is_excepted(origin, env.get("no_proxy") or env.get("NO_PROXY") or ""):
         return None
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        port = parts.port or 80
+    except ValueError as exc:  # what it says may be a part of the password
+        raise SourceError(
+            "proxy-not-valid",
+            f"the proxy for {origin.scheme} has no port that is a number",
+            hint="http://NAME:PASSWORD@HOST:PORT is wanted; `#`, `/`, `?` and `@` in a password as %23, %2F, %3F, %40",
+        ) from exc
     if parts.scheme != "http" or not parts.hostname:
         raise SourceError(
             "proxy-not-supported",
@@ -86,17 +95,19 @@ def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers["Proxy-Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode("ascii")
-    return Proxy(Origin("http", parts.hostname, parts.port or 80), headers)
+    return Proxy(Origin("http", parts.hostname, port), headers)
 
 
 def _is_excepted(origin: Origin, listed: str) -> bool:
-    for entry in (e.strip().lower() for e in listed.split(",")):
+    """Return whether NO_PROXY leaves an origin out, as curl reads it; `*.name` and `[::1]` are taken as meant."""
+    for entry in filter(None, re.split(r"[\s,]+", listed.lower())):
         if entry == "*":
             return True
         host, _, port = entry.rpartition(":") if entry.count(":") == 1 else (entry, "", "")
         if port and port != str(origin.port):
             continue
-        if host and (origin.host == host.lstrip(".") or origin.host.endswith("." + host.lstrip("."))):
+        host = host.strip("[]").removeprefix("*").lstrip(".")
+        if host and (origin.host == host or origin.host.endswith("." + host)):
             return True
         if _is_in_network(origin.host, entry):
             return True

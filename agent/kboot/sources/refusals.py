@@ -68,6 +68,8 @@ def refusal(status: int, headers: Mapping[str, str], text: str, asked: Asked, no
             return _unauthorized(error_code, said, asked)
         case 403:
             return _forbidden(error_code, said, asked)
+        case 407:
+            return refused_by_proxy(status, "the proxy", asked.host)
         case 404 | 410:
             return _not_found(status, error_code, said, asked)
         case 429:
@@ -87,6 +89,16 @@ def refusal(status: int, headers: Mapping[str, str], text: str, asked: Asked, no
             return SourceError(
                 "unexpected-status", f"{asked.host} answers {status} for {asked.what}", where=_lines(said)
             )
+
+
+def refused_by_proxy(status: int, proxy: str, host: str) -> SourceError:
+    """Return the error for a proxy that does not let a request for a host pass. proxy: how it is called."""
+    hint = f"it has to let {host} pass; or except the host with NO_PROXY"
+    if status == 407:
+        hint = "the proxy variable must have a name and a password: http://NAME:PASSWORD@HOST:PORT"
+    return SourceError(
+        "proxy-refused", f"{proxy} answers {status} when asked for {host}", hint=hint, retry=status >= 500
+    )
 
 
 def _unauthorized(error_code: str, said: str, asked: Asked) -> SourceError:

@@ -13,6 +13,7 @@ from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s
 from kboot.sources.failures import explain_network
 from kboot.sources.proxies import Origin, Proxy
+from kboot.sources.refusals import refused_by_proxy
 from kboot.sources.secrets import mask
 from kboot.sources.spoken import Spoken
 from kboot.sources.tls_stream import TlsStream
@@ -49,7 +50,10 @@ class Wire:
     def secure(self, context: ssl.SSLContext) -> None:
         """Make it TLS, after asking a proxy for a tunnel."""
         if self._proxy is not None:
-            self._tunnel(self._proxy)
+            try:
+                self._tunnel(self._proxy)
+            except (OSError, http.client.HTTPException) as exc:
+                raise self.broken(exc, self._proxy.origin) from exc
             self._bare.settimeout(self.allowed_s)
         self.sock = TlsStream(self._bare, context, self.origin.host)
         self._speak()
@@ -104,7 +108,7 @@ class Wire:
         self.spoken.whole_within(None)
         response.close()
         if response.status != 200:
-            raise http.client.HTTPException(f"the proxy {proxy.origin.address} answers {response.status} to CONNECT")
+            raise refused_by_proxy(response.status, f"the proxy {proxy.origin.address}", self.origin.address)
 
 
 def cut_short() -> SourceError:
