@@ -44,7 +44,7 @@ def blobs(node: Kboot) -> dict[str, bytes]:
 
 
 def test_everything_comes_over_tls_and_the_token_stays_with_the_hub(node: Kboot) -> None:
-    """Listing by huggingface_hub, bytes by kboot from the redirect's target, both by the root in SSL_CERT_FILE."""
+    """The listing from the Hub, bytes from the redirect's target, both by the root in SSL_CERT_FILE."""
     with FakeHub(FILES, tls=True, cdn=True, token=TOKEN) as hub:
         env = {"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "SSL_CERT_FILE": str(TLS / "ca.pem")}
         ran = node("fetch", "--profile", "tls", "--json", env=env)

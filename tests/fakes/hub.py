@@ -1,8 +1,8 @@
 """A Hub on loopback, with real sockets, that can be told how to fail.
 
-It speaks what huggingface_hub asks for (revision, tree in pages, resolve) and what a downloader asks for (ranges,
-redirects to a second origin, ETags). `FakeHub(files)` serves; `hub.fault(path, Cut(1000), Flip(5))` makes the next
-answers for a file wrong, in that order; `hub.requests` is what was asked.
+It speaks what a listing asks for (revision, tree in pages) and what a downloader asks for (ranges, redirects to a
+second origin, ETags). `FakeHub(files)` serves; `hub.fault(path, Cut(1000), Flip(5))` makes the next answers for a file
+wrong, in that order; `hub.requests` is what was asked.
 """
 
 from __future__ import annotations

@@ -280,6 +280,16 @@ def test_json_without_a_bottom_is_no_listing(before: tuple[Status, ...]) -> None
         assert "listing-not-valid" == refused(hub).code
 
 
+def test_a_listing_goes_through_the_proxy() -> None:
+    """As the bytes do; the proxy resolves the name."""
+    with FakeHub(FILES) as proxy:
+        ask = replace(ask_of(proxy), endpoint="http://hub.invalid")
+        found = list_once(client_of({"HTTP_PROXY": proxy.url}), ask)
+
+    assert (COMMIT, 3) == (found.commit, len(found.files))
+    assert {"hub.invalid"} == {r.headers["host"] for r in proxy.requests}
+
+
 def test_both_questions_take_one_connection() -> None:
     """It is left for the bytes that follow."""
     with FakeHub(FILES) as hub:
