@@ -200,3 +200,17 @@ def test_a_working_folder_that_is_gone_is_no_bug(kboot: Kboot) -> None:
     assert 0 == here("status").returncode
     refused = here("plan", "--root", ".")
     assert (13, True) == (refused.returncode, "error: working-folder-gone" in refused.stderr)
+
+
+ENDING = """
+import atexit, gc, sys
+atexit.register(lambda: print(len(gc.get_objects()) < gc.get_freeze_count() / 100))
+sys.argv = ["kboot", "--version"]
+from kboot.__main__ import main
+main()
+"""
+
+
+def test_python_looks_at_nothing_more_when_a_command_has_ended(kboot: Kboot) -> None:
+    """All that was made goes with the process: nothing of it is looked at for cycles first."""
+    assert kboot.script(ENDING).out.endswith("\nTrue\n")

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import click
 
+from kboot.cli.garbage import while_ending
 from kboot.errors import ActionFailed, ExitStatus, KbootError, UsageError
 from kboot.host.early import end_interrupted, interrupt_on_signals, leave_on_signals
 from kboot.host.os_errors import explain_os_error
@@ -50,6 +51,7 @@ def run(command: click.Command) -> NoReturn:
         status = int(ExitStatus.INTERRUPTED)
     if status == ExitStatus.INTERRUPTED:
         end_interrupted()
+    while_ending()
     sys.exit(status)
 
 
