@@ -81,6 +81,20 @@ def test_a_lock_that_is_a_file_is_told_with_who_has_it_open(tmp_path: Path) -> N
     assert "torch-extensions/py312_cu130/nccl/lock" == free.path
 
 
+def test_a_table_that_names_graphs_of_another_folder_is_told(tmp_path: Path) -> None:
+    """vllm#52154: the paths in it are whole ones; after a copy to another folder the engine does not find them."""
+    made = tmp_path / "made/vllm/torch_compile_cache/0123456789/rank_0_0/backbone"
+    (made / "artifact_0").mkdir(parents=True)
+    (made / "vllm_compile_cache.py").write_text(f"{{   (0, 0, 'inductor'): ('artifact_0', '{made}/artifact_0')}}")
+    assert () == scan_cache(tmp_path / "made", "").moved
+
+    (tmp_path / "made").rename(tmp_path / "copy")
+
+    assert (
+        ("vllm/torch_compile_cache/0123456789/rank_0_0/backbone/vllm_compile_cache.py", f"{made}/artifact_0"),
+    ) == scan_cache(tmp_path / "copy", "").moved
+
+
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     """A new key has nothing in it."""
     scan = scan_cache(tmp_path / "none", "m")

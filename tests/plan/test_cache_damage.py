@@ -128,6 +128,15 @@ def test_the_probe_of_another_machines_gpus_goes() -> None:
     assert [] == aside(p2p=p2p, machine="a", made_on="")
 
 
+def test_a_table_of_graphs_that_lie_elsewhere_goes() -> None:
+    """vllm#52154: without it the engine compiles again; with it, it ends."""
+    table = "vllm/torch_compile_cache/0123456789/rank_0_0/backbone/vllm_compile_cache.py"
+    ((entry, reason),) = aside(moved=((table, "/mnt/nvme/cache/artifact_0"),))
+
+    assert table == entry
+    assert "/mnt/nvme/cache/artifact_0, which is not there" in reason
+
+
 def test_b122_what_the_engine_cannot_write_is_warned_of() -> None:
     """B122: path, owner and mode of the first, and how many."""
     (warning,) = scan_warnings(node(unwritable=Unwritable("triton/cache", 0, "0755", 3)).caches, KEY)

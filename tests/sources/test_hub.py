@@ -116,13 +116,16 @@ def test_a_listing_survives_a_rate_limit() -> None:
     assert 1 == len(said) and "429" in said[0]
 
 
-def test_offline_means_offline() -> None:
-    """HF_HUB_OFFLINE=1: no request, a clear error."""
-    with FakeHub(FILES) as hub, pytest.raises(SourceError) as caught:
-        sources_of(hub.url, env={"HF_HUB_OFFLINE": "1"})[0].list(REPO, "main")
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_offline_means_offline(name: str) -> None:
+    """No request, and a clear error that names the variable; the Hub's own wins, as in its client."""
+    with FakeHub(FILES) as hub:
+        with pytest.raises(SourceError) as caught:
+            sources_of(hub.url, env={name: "1"})[0].list(REPO, "main")
+        assert [] == hub.requests
+        assert sources_of(hub.url, env={"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "1"})[0].list(REPO, "main")
 
-    assert "offline-mode" == caught.value.code
-    assert [] == hub.requests
+    assert "offline-mode" == caught.value.code and name in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,17 @@ def test_what_a_power_cut_leaves_is_torn() -> None:
     assert ["0 bytes"] * 5 == [judged(name, b"") for name in ("a.ptx", "a.ttir", "a.llir", "a.ttgir", "a.fatbin")]
 
 
+def test_vllms_table_of_what_it_compiled_is_whole_or_torn() -> None:
+    """B114 of another writer: the engine reads it as a dictionary before anything else, and ends where it is none."""
+    path = "vllm/torch_compile_cache/0123456789/rank_0_0/backbone/vllm_compile_cache.py"
+    table = b"{   (None, 0, 'inductor'): ('artifact_0', 'artifact_0')}"
+
+    assert "" == judged(path, table)
+    assert ["no whole dictionary"] * 2 == [judged(path, table[:-9]), judged(path, bytes(80))]
+    assert "0 bytes" == judged(path, b"")
+    assert is_read(path)
+
+
 def test_other_forms_of_objects_and_empty_python_files_are_whole() -> None:
     """Archives and LLVM bitcode end in .o as well; __init__.py is empty on purpose; of other files nothing is known."""
     assert [""] * 5 == [

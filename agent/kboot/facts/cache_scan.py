@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from kboot.facts.types import Baton, CacheScan, TornFile, TunedFile, Unwritable
-from kboot.host.files import read_small
+from kboot.host.files import exists, read_small
 from kboot.host.holders import holders_of
 from kboot.host.sharing import engine_user
 from kboot.host.tree import Tree, read_head, read_tree
@@ -25,11 +25,13 @@ from kboot.store.cache_shape import is_read, torn
 MAX_READ_FILES = 50_000
 """Files whose content is looked at in one scan; more than that have changed only where nothing is known to be whole."""
 
-_SPECIAL = re.compile(r"(?:\.json|/lock)$")
+_SPECIAL = re.compile(r"(?:\.json|/lock|/vllm_compile_cache\.py)$")
+_TABLE = re.compile(r"/vllm_compile_cache\.py$")
+_GRAPH = re.compile(rb"'(/[^'\n]+/torch_compile_cache/[^'\n]+)'")
 _TUNED = re.compile(r"(?:autotune_configs|rank_tp\d+_)[^/]*\.json$")
 _P2P = re.compile(r"gpu_p2p_access_cache_for_[\d,]+\.json$")
 _BATON = re.compile(r"torch-extensions/(?:.*/)?lock$")
-_TUNED_BYTES = 64 << 20
+_TUNED_BYTES = _TABLE_BYTES = 64 << 20
 _NAMED = re.compile(
     r"vllm/torch_compile_cache/[0-9a-f]{10}"
     r"|vllm/torch_compile_cache/torch_aot_compile/[0-9a-f]{64}"
@@ -60,6 +62,7 @@ def scan_cache(folder: Path, machine: str) -> CacheScan:
         tuned=tuple(_tuned(folder, special)),
         batons=_batons(folder, special),
         p2p=tuple(path for path in special if _P2P.search(path)),
+        moved=tuple(_moved(folder, special)),
         machine=machine,
         made_on=_made_on(folder),
         unwritable=_unwritable(folder, tree),
@@ -114,6 +117,19 @@ def _tuned(folder: Path, paths: Iterable[str]) -> Iterator[TunedFile]:
             stamps = document.get("_metadata") if isinstance(document, dict) else None
             stamps = stamps if isinstance(stamps, dict) else {}
             yield TunedFile(path, {str(k): str(v) for k, v in sorted(stamps.items()) if v is not None})
+
+
+def _moved(folder: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield vLLM's tables of compiled graphs that name, by its whole path, one that is not there."""
+    for path in filter(_TABLE.search, paths):
+        with suppress(OSError):
+            graphs = (
+                name.decode(errors="surrogateescape")
+                for name in _GRAPH.findall(read_small(folder / path, _TABLE_BYTES))
+            )
+            lost = next((graph for graph in graphs if not exists(Path(graph))), None)
+            if lost is not None:
+                yield path, lost
 
 
 def _batons(folder: Path, special: Iterable[str]) -> tuple[Baton, ...]:

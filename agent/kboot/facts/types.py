@@ -234,7 +234,8 @@ class CacheScan:
     """What lies in one key's folder.
 
     looked_at: files whose content was read, for they changed since the last boot that reached ready.
-    p2p: files that say which GPUs reach each other. named: folders named by a hash. factor_files: such a folder → what
+    p2p: files that say which GPUs reach each other. moved: tables of compiled graphs → the first graph of each that is
+    not where the table says. named: folders named by a hash. factor_files: such a folder → what
     the engine wrote of its key (vLLM's cache_key_factors.json), newest first. machine, made_on: marks of this machine
     and of the one that used the folder last; empty where unknown. whole: False where there was too much to see all.
     """
@@ -246,6 +247,7 @@ class CacheScan:
     tuned: tuple[TunedFile, ...] = ()
     batons: tuple[Baton, ...] = ()
     p2p: tuple[str, ...] = ()
+    moved: tuple[tuple[str, str], ...] = ()
     named: tuple[str, ...] = ()
     factor_files: tuple[tuple[str, str], ...] = ()
     machine: str = ""

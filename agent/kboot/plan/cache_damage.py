@@ -39,6 +39,7 @@ def plan_quarantine(facts: NodeFacts, layout: LayoutAsk, path: str) -> tuple[Qua
         *_incomplete(scan, layout),
         *_batons(scan),
         *_other_machine(scan),
+        *_moved(scan),
     ):
         found.setdefault(entry, (file, why))
     return tuple(QuarantineCache(path, entry, file, why) for entry, (file, why) in sorted(found.items()))
@@ -131,6 +132,12 @@ def _other_machine(scan: CacheScan) -> Iterator[tuple[str, str, str]]:
     """The probe's file names GPUs by number, not the machine they are in."""
     if scan.made_on and scan.machine and scan.made_on != scan.machine:
         yield from ((path, path, "says which GPUs of another machine reach each other") for path in scan.p2p)
+
+
+def _moved(scan: CacheScan) -> Iterator[tuple[str, str, str]]:
+    """The engine ends where a graph is not at the path that it noted: these caches were made in another folder."""
+    for path, graph in scan.moved:
+        yield path, path, f"made in another folder: it names {graph}, which is not there"
 
 
 def _held_by(holders: tuple[int, ...], unseen: int) -> str:

@@ -52,9 +52,9 @@ class Hub:
 
     def list(self, repo: str, revision: str) -> Found:
         """Return the commit and its files. See Source."""
-        if self._env.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-            message = "HF_HUB_OFFLINE is set, so the Hub may not be asked"
-            raise SourceError("offline-mode", message, hint="unset HF_HUB_OFFLINE")
+        name = "HF_HUB_OFFLINE" if self._env.get("HF_HUB_OFFLINE") else "TRANSFORMERS_OFFLINE"
+        if self._env.get(name, "").upper() in ("1", "ON", "YES", "TRUE"):
+            raise SourceError("offline-mode", f"{name} is set, so the Hub may not be asked", hint=f"unset {name}")
         asked = Asked(self._origin.address, repo, revision, token=self._token.origin)
         ask = ListingAsk(self.endpoint, self._token.value, asked)
         patience = self._new_patience()

@@ -15,6 +15,7 @@ _ELF_BYTES = 64
 _OTHER_OBJECTS = (b"BC\xc0\xde", b"!<arch>\n", b"\xde\xc0\x17\x0b")  # LLVM bitcode, archive, wrapped bitcode
 _NEVER_EMPTY = frozenset({".cubin", ".fatbin", ".json", ".llir", ".o", ".ptx", ".so", ".ttgir", ".ttir"})
 _READ = frozenset({".cubin", ".json", ".o", ".so"})
+_VLLM_TABLE = "vllm_compile_cache.py"  # written in place, and read at every start as one Python dictionary
 
 Read = Callable[[int], bytes]
 """Returns the first bytes of the file, as many as are asked for."""
@@ -22,7 +23,7 @@ Read = Callable[[int], bytes]
 
 def is_read(path: str) -> bool:
     """Return whether the form of such a file can be seen in its content; of others only the size is known."""
-    return PurePosixPath(path).suffix in _READ
+    return PurePosixPath(path).suffix in _READ or PurePosixPath(path).name == _VLLM_TABLE
 
 
 def torn(path: str, size_bytes: int, read: Read) -> str:
@@ -34,8 +35,11 @@ def torn(path: str, size_bytes: int, read: Read) -> str:
         OSError: read failed.
     """
     suffix = PurePosixPath(path).suffix
-    if suffix in _NEVER_EMPTY and size_bytes == 0:
+    is_table = PurePosixPath(path).name == _VLLM_TABLE
+    if size_bytes == 0 and (suffix in _NEVER_EMPTY or is_table):
         return "0 bytes"
+    if is_table:
+        return _torn_table(size_bytes, read)
     if suffix == ".json":
         return _torn_json(size_bytes, read)
     if suffix in (".so", ".cubin", ".o"):
@@ -52,6 +56,12 @@ def _torn_json(size_bytes: int, read: Read) -> str:
     except (ValueError, RecursionError) as exc:
         return f"not JSON: {exc}"[:120]
     return ""
+
+
+def _torn_table(size_bytes: int, read: Read) -> str:
+    data = read(min(size_bytes, HEAD_BYTES)).strip()
+    whole = data.startswith(b"{") and (size_bytes > HEAD_BYTES or data.endswith(b"}"))
+    return "" if whole else "no whole dictionary"
 
 
 def _torn_object(suffix: str, size_bytes: int, read: Read) -> str:
