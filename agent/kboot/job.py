@@ -111,6 +111,7 @@ def prepare(
     from kboot.engines import engine as engine_named
     from kboot.facts.caches import with_scan
     from kboot.plan.fit_node import first_that_fits
+    from kboot.plan.group import group_of
     from kboot.plan.layout import matching_layouts, of_nodes
     from kboot.plan.make import PlanAsk, choose_phases, make_plan, with_handoff
     from kboot.profile.load import load_node_classes
@@ -128,7 +129,8 @@ def prepare(
     to_fit = replace(checkpoint, files=()) if in_part else checkpoint
     layout, passed_over = first_that_fits(facts, layouts, to_fit, classes, model)
     facts = _with_engine(facts, layout, host)
-    group = _group(facts, profile.fleet, layout, options, host, emit, stop)
+    facts = _with_whole_fleet(facts, profile.fleet, layout, options, host, emit, stop)
+    group = group_of(facts.fleet, layout.nodes, options.node_rank, options.head_address)
     if in_part:
         from kboot.apply.share_need import divide
 
@@ -185,7 +187,7 @@ def _require_disk(mounts: Sequence[Mount], checkpoint: CheckpointFacts) -> None:
         raise disk_does_not_fit(disk)
 
 
-def _group(
+def _with_whole_fleet(
     facts: NodeFacts,
     ask: FleetAsk,
     layout: LayoutAsk,
@@ -193,16 +195,14 @@ def _group(
     host: Host,
     emit: Emit,
     stop: threading.Event | None,
-) -> Group:
-    """Return the nodes that serve with this one; only a boot waits for those that are not there yet."""
+) -> NodeFacts:
+    """Return the facts with all nodes that serve with this one; only a boot waits for those that are not there yet."""
     from kboot.apply.fleet_find import whole_fleet
     from kboot.facts.collect import find_fleet
-    from kboot.plan.group import group_of
 
-    fleet = facts.fleet
-    if stop is not None and options.node_rank is None:
-        fleet = whole_fleet(lambda: find_fleet(host, ask), ask, fleet, layout.nodes, emit, stop)
-    return group_of(fleet, layout.nodes, options.node_rank, options.head_address)
+    if stop is None or options.node_rank is not None:
+        return facts
+    return replace(facts, fleet=whole_fleet(lambda: find_fleet(host, ask), ask, facts.fleet, layout.nodes, emit, stop))
 
 
 def _read_facts(profile: Profile, host: Host, paths: Paths, emit: Emit) -> NodeFacts:

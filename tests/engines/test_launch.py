@@ -9,6 +9,7 @@ import pytest
 from kboot.engines import ENGINES, engine
 from kboot.engines.types import CpuPlacement, Launch, LaunchAsk
 from kboot.errors import FactMissing, ProfileError
+from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.types import EngineFacts, NodeFacts
 from kboot.profile.types import EngineName, LayoutAsk, ParallelAsk
 
@@ -300,3 +301,29 @@ def test_the_health_url_is_reachable_from_this_node(host: str, url: str) -> None
         url
         == engine("vllm").launch(b300.facts("vllm"), b300.profile(asked, host=host), b300.launch_ask(asked)).health_url
     )
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "command"])
+def test_nodes_find_one_another_through_the_interface_of_the_fleet(name: EngineName) -> None:
+    """vllm#7074, aws-do-eks#50: where a host's name is a loopback address, gloo offers 127.0.0.1 to other nodes."""
+    asked = b300.layout(name, nodes=2)
+    fleet = FleetFacts(interface="ens5", address="10.0.0.2", found_by="fleet.peers")
+    facts = replace(b300.facts(name), fleet=fleet)
+    env = env_of(launch(name, asked, facts=facts))
+
+    assert ("ens5", "=ens5", "10.0.0.2") == (
+        env["GLOO_SOCKET_IFNAME"],
+        env["NCCL_SOCKET_IFNAME"],
+        env["VLLM_HOST_IP"],
+    )
+    assert "GLOO_SOCKET_IFNAME" not in env_of(launch(name, b300.layout(name), facts=facts))
+    chosen = replace(asked, env={"GLOO_SOCKET_IFNAME": "bond0"})
+    assert "bond0" == env_of(launch(name, chosen, facts=facts))["GLOO_SOCKET_IFNAME"]
+
+
+def test_an_ipv6_head_stands_in_brackets() -> None:
+    """sglang#2892: without them the last group of the address is read as the port."""
+    asked = b300.layout("sglang", nodes=2)
+    argv = launch("sglang", asked, replace(b300.launch_ask(asked), head_address="fd00::1")).argv
+
+    assert "[fd00::1]:20000" == argv[argv.index("--dist-init-addr") + 1]

@@ -57,7 +57,10 @@ def network(*own: str) -> Network:
             raise OSError(f"there is no interface {name}")
         return frozenset(own)
 
-    return Network(addresses, interface)
+    def way(host: str, port: int) -> str:
+        return "10.0.0.1" if own else ""
+
+    return Network(addresses, interface, way, {"10.0.0.1": "eth0", "10.0.0.2": "ib0"}.__getitem__)
 
 
 def ask(discovery: Discovery, *peers: str, dns: str = "", bind: str = "", port: int = 7417) -> FleetAsk:
@@ -147,6 +150,23 @@ def test_a_node_finds_itself_in_a_static_list(host: RealHost, own: tuple[str, ..
 
     assert (me, ("node1", "node2")) == (fleet.me, tuple(node.name for node in fleet.nodes))
     assert (me is None) == ("fleet.me" in {gap.fact for gap in gaps})
+
+
+@pytest.mark.parametrize(
+    ("own", "bind", "way"),
+    [
+        (("10.0.0.1",), "", ("eth0", "10.0.0.1")),
+        (("fd00::2", "10.0.0.2"), "ib0", ("ib0", "10.0.0.2")),
+        ((), "10.0.0.2", ("ib0", "10.0.0.2")),
+        ((), "", ("", "")),
+        ((), "ib7", ("", "")),
+    ],
+)
+def test_the_way_to_the_others_is_told(own: tuple[str, ...], bind: str, way: tuple[str, str]) -> None:
+    """The interface that `fleet.bind` means, else the one by which packets to another node leave."""
+    fleet, _ = collect_fleet(AskedHost("node1"), ask("static", "node1", "node2", bind=bind), network(*own))
+
+    assert way == (fleet.interface, fleet.address)
 
 
 def test_a_name_stands_for_all_its_addresses() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kboot.host.names import addresses_of, is_address, own_addresses
+from kboot.host.names import addresses_of, interface_of, is_address, own_addresses
 
 
 def test_localhost_has_an_address_of_this_machine() -> None:
@@ -24,6 +24,11 @@ def test_an_interface_has_its_own_addresses() -> None:
     assert "127.0.0.1" in own_addresses("lo")
     with pytest.raises(OSError, match=r"there is no interface nosuch0; there are .*lo"):
         own_addresses("nosuch0")
+
+
+def test_an_address_has_its_interface() -> None:
+    """Every system has the first; nobody has an address that is for documentation."""
+    assert ("lo", "") == (interface_of("127.0.0.1"), interface_of("192.0.2.1"))
 
 
 def test_addresses_are_told_from_names() -> None:

@@ -55,6 +55,7 @@ class Command:
                 *common.thread_settings(ask.placement),
                 *common.cache_settings(ask.cache_dir),
                 *common.hub_settings(ask.cache_dir),
+                *common.network_settings(facts.fleet, ask.layout),
                 *common.gpu_settings(facts.gpu, ask.placement),
             ),
             flags=(),

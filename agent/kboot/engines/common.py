@@ -12,6 +12,7 @@ from kboot.engines.types import CacheKey, CpuPlacement, Launch, LaunchAsk, Setti
 from kboot.errors import FactMissing, ProfileError
 
 if TYPE_CHECKING:
+    from kboot.facts.fleet_types import FleetFacts
     from kboot.facts.types import GpuFacts, NodeFacts
     from kboot.profile.types import EngineName, LayoutAsk, Profile
 
@@ -163,6 +164,28 @@ def gpu_settings(gpu: GpuFacts, placement: CpuPlacement, *, uuids: bool = True) 
     )
 
 
+def network_settings(fleet: FleetFacts, layout: LayoutAsk) -> tuple[Setting, ...]:
+    """Return through which interface the engine's processes on several nodes find one another.
+
+    Left alone, gloo takes the address that the host's own name has, which /etc/hosts often makes a loopback one: every
+    rank then offers its peers 127.0.0.1 (vllm#7074, sglang#3226).
+    """
+    if layout.nodes == 1 or not (fleet.interface and fleet.address):
+        return ()
+    why = f"the way to the other nodes of {fleet.found_by}"
+    return (
+        Setting("GLOO_SOCKET_IFNAME", fleet.interface, f"{why}; by default that of the host's name, or loopback"),
+        Setting("NCCL_SOCKET_IFNAME", f"={fleet.interface}", f"{why}; by default any that is up"),
+        Setting("VLLM_HOST_IP", fleet.address, f"{why}; by default the one that routes to the internet"),
+        Setting("SGLANG_HOST_IP", fleet.address, f"{why}; by default that of the host's name"),
+    )
+
+
+def endpoint(host: str, port: int | str) -> str:
+    """Return host and port as one word; an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def with_layout(settings: Iterable[Setting], layout: LayoutAsk) -> tuple[Setting, ...]:
     """Return the environment by name; what the profile's layout sets stands over kboot's."""
     env = {s.name: s for s in settings}
@@ -184,7 +207,7 @@ def words(flags: Iterable[Setting]) -> tuple[str, ...]:
 def base_url(host: str, port: int) -> str:
     """Return where this node reaches a server that listens there; any-address is reached by loopback."""
     reached = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
+    return f"http://{endpoint(reached, port)}"
 
 
 def launch(

@@ -92,7 +92,7 @@ def _parallel_flags(ask: LaunchAsk) -> tuple[Setting, ...]:
         flags += [
             Setting("--nnodes", str(layout.nodes), reason),
             Setting("--node-rank", str(ask.node_rank), "this node"),
-            Setting("--dist-init-addr", f"{ask.head_address}:{_DIST_INIT_PORT}", "the first node"),
+            Setting("--dist-init-addr", common.endpoint(ask.head_address, _DIST_INIT_PORT), "the first node"),
         ]
     return tuple(flags)
 
@@ -112,5 +112,6 @@ def _env(facts: NodeFacts, ask: LaunchAsk) -> tuple[Setting, ...]:
         Setting("SGLANG_CACHE_DIR", f"{ask.cache_dir}/sglang", "SGLang's own caches and tuned kernels"),
         Setting("SGLANG_DG_CACHE_DIR", f"{ask.cache_dir}/deep_gemm", "SGLang sets DG_JIT_CACHE_DIR from this one"),
         *common.hub_settings(ask.cache_dir),
+        *common.network_settings(facts.fleet, ask.layout),
         *common.gpu_settings(facts.gpu, ask.placement),
     )

@@ -215,5 +215,6 @@ def _env(facts: NodeFacts, ask: LaunchAsk, number: tuple[int, ...]) -> tuple[Set
         Setting("VLLM_ENGINE_READY_TIMEOUT_S", _READY_TIMEOUT_S, "600 s by default; constant, for it is hashed"),
         Setting("VLLM_NO_USAGE_STATS", "1", "no telemetry"),
         *common.hub_settings(cache),
+        *common.network_settings(facts.fleet, ask.layout),
         *common.gpu_settings(facts.gpu, ask.placement, uuids=uuids),
     )

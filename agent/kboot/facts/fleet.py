@@ -18,7 +18,8 @@ from kboot.facts.fleet_names import (
 from kboot.facts.fleet_record import record_from_text
 from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.facts.reader import Reader, whole_number
-from kboot.host.names import addresses_of, is_address, own_addresses
+from kboot.host.names import addresses_of, interface_of, is_address, own_addresses
+from kboot.host.range_server import address_to
 
 if TYPE_CHECKING:
     from kboot.facts.basic_types import Gap
@@ -36,11 +37,14 @@ _FACT = "fleet"
 class Network:
     """What is asked of names and interfaces. addresses: of a name within so many seconds. own: of an interface, or all.
 
-    Both raise OSError when there is no answer.
+    way: this machine's address on the way to a host and port, empty without one. interface: that has an address.
+    The first two raise OSError when there is no answer.
     """
 
     addresses: Callable[[str, float], Sequence[str]] = addresses_of
     own: Callable[[str], frozenset[str]] = own_addresses
+    way: Callable[[str, int], str] = address_to
+    interface: Callable[[str], str] = interface_of
 
 
 def collect_fleet(host: Host, ask: FleetAsk, network: Network | None = None) -> tuple[FleetFacts, tuple[Gap, ...]]:
@@ -89,7 +93,8 @@ class _Collector:
             return FleetFacts(found_by=source), self.reader.gaps
         if place is None and self.live:
             place = self._place(nodes)
-        return FleetFacts(place, nodes, source), self.reader.gaps
+        interface, address = self._way(nodes, place) if self.live else ("", "")
+        return FleetFacts(place, nodes, source, interface=interface, address=address), self.reader.gaps
 
     def _parsed(self, source: str, nodes: Callable[[], tuple[FleetNode, ...]]) -> tuple[FleetNode, ...]:
         try:
@@ -140,6 +145,19 @@ class _Collector:
         if place is None:
             self.reader.gap(f"{_FACT}.me", "own addresses", f"none of {len(nodes)} nodes is this one, or several are")
         return place
+
+    def _way(self, nodes: Sequence[FleetNode], place: int | None) -> tuple[str, str]:
+        """Return interface and address of this node towards the others: those of `fleet.bind`, or where packets go."""
+        bind = self.ask.bind
+        other = next((node for number, node in enumerate(nodes) if number != place), None)
+        if bind and not is_address(bind):
+            try:
+                found = self.network.own(bind)
+            except OSError:  # said by _place
+                return "", ""
+            return bind, min(found, key=lambda text: (":" in text, text), default="")
+        address = bind or (self.network.way(other.host, other.port) if other else "")
+        return (self.network.interface(address), address) if address else ("", "")
 
     def _mine(self) -> frozenset[str]:
         if is_address(self.ask.bind):

@@ -34,6 +34,7 @@ class FleetFacts:
 
     me: this node's place in `nodes`; None where it is not among them. found_by: what named the nodes; empty without a
     fleet. statements: of the nodes that met before the last start, at stated_unix_s; empty before any.
+    interface, address: of this node on the way to the others; empty where there is no way yet.
     """
 
     me: int | None = None
@@ -41,6 +42,8 @@ class FleetFacts:
     found_by: str = ""
     statements: tuple[NodeStatement, ...] = ()
     stated_unix_s: float = 0.0
+    interface: str = ""
+    address: str = ""
 
     @property
     def others(self) -> tuple[FleetNode, ...]:

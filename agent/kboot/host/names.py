@@ -52,6 +52,14 @@ def own_addresses(interface: str = "") -> frozenset[str]:
     return frozenset(address for address in found if not address.startswith(_LINK_LOCAL))
 
 
+def interface_of(address: str) -> str:
+    """Return the interface that has an address of this machine; empty where none has."""
+    import psutil
+
+    tables = psutil.net_if_addrs()
+    return next((name for name, table in sorted(tables.items()) if address in {e.address for e in table}), "")
+
+
 def is_address(text: str) -> bool:
     """Return whether a text is an IP address."""
     for family in (socket.AF_INET, socket.AF_INET6):
