@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kboot.apply.warm import slow_faults, warm_files
+from kboot.apply.warm import not_kept, slow_faults, warm_files
 from kboot.events import Event, FileDone, Notice
 from kboot.host.pagecache import resident_bytes, resident_in
 from kboot.plan.types import WarmFile
@@ -202,6 +202,12 @@ def test_a_memory_limit_that_defeats_warming_is_noticed(cold: Node, tmp_path: Pa
     )
 
     assert "warm.not_kept" in done.stdout, done.stderr
+
+
+def test_a_file_system_with_a_cache_of_its_own_is_not_taken_for_a_lack_of_memory() -> None:
+    """openzfs/zfs#15010: what ZFS keeps is in no page cache, so that nothing of a file seems to stay."""
+    assert "cache of its own (ZFS" in not_kept("a", 48 * MIB, 0).text
+    assert "cache of its own" not in not_kept("a", 48 * MIB, 16 * MIB).text
 
 
 def test_mapping_that_crawls_is_told_with_its_time() -> None:

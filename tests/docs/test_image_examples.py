@@ -168,13 +168,23 @@ def test_what_cloud_init_writes_is_valid(tmp_path: Path) -> None:
     assert ("bake", "after") == (profile.verify.image, profile.verify.image_hash)
 
 
-def test_only_a_blank_instance_store_is_formatted(tmp_path: Path) -> None:
-    """B153: the blank store gets a file system, the volume with one never; folders get the engine's group."""
+@pytest.mark.parametrize(
+    "store",
+    [
+        "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS000",
+        "nvme-Microsoft_NVMe_Direct_Disk_v2_0123456789ABCDEF",  # Azure/azure-vm-utils#86
+        "google-local-nvme-ssd-0",
+        "google-local-ssd-block0",
+    ],
+)
+def test_only_a_blank_instance_store_is_formatted(tmp_path: Path, store: str) -> None:
+    """B153, and as other clouds name it: the blank store gets a file system, the volume with one never."""
     devices = json.loads((CASES / "B153/blkid.json").read_text())
     expect = json.loads((CASES / "B153/case.json").read_text())["expect"]
     by_id, said = tmp_path / "by-id", tmp_path / "said"
     by_id.mkdir()
-    for line in (CASES / "B153/by-id.txt").read_text().splitlines():
+    links = (CASES / "B153/by-id.txt").read_text().replace("nvme-Amazon_EC2_NVMe_Instance_Storage_AWS000", store)
+    for line in links.splitlines():
         name, _, target = line.partition(" -> ")
         (tmp_path / Path(target).name).touch()
         (by_id / name).symlink_to(tmp_path / Path(target).name)

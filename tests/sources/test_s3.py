@@ -82,6 +82,16 @@ def test_a_store_that_refuses_is_told_from_one_that_fails(
     assert (code, retry) == (caught.value.code, caught.value.retry)
 
 
+def test_a_bucket_of_another_region_is_told_with_what_to_set(served: ObjectServer) -> None:
+    """apache/arrow-rs-object-store#224: S3 redirects without saying where to; asking again is in vain."""
+    served.refuse = 301
+    with pytest.raises(SourceError) as caught:
+        source_at(served.url).open(REPO, COMMIT, SHARD, 0)
+
+    assert ("s3-not-valid", False) == (caught.value.code, caught.value.retry)
+    assert "AWS_REGION" in str(caught.value.hint)
+
+
 def test_keys_are_in_no_message(served: ObjectServer) -> None:
     """What obstore says is shown without secrets."""
     served.refuse = 403

@@ -78,6 +78,17 @@ def slow_faults(left_bytes: int, read_rate: float, fault_rate: float) -> Notice 
     )
 
 
+def not_kept(path: str, read_bytes: int, kept_bytes: int) -> Notice:
+    """Return what should be known where a file that was read is not in the page cache afterwards."""
+    why = "memory or a cgroup limit does not hold more"
+    if not kept_bytes:
+        why = (
+            "memory or a cgroup limit holds nothing, or this file system has a cache of its own (ZFS, GPFS, some FUSE)"
+        )
+    seen = f"{show_bytes(read_bytes)} were read, {show_bytes(kept_bytes)} of them are in the page cache now"
+    return Notice("warm.not_kept", f"{path}: {seen}: {why}, the rest is left cold")
+
+
 class _Job:
     def __init__(self, listing: Listing, store: Store, budget_bytes: int, emit: Emit, stop: threading.Event) -> None:
         self._repo = listing.repo
@@ -92,7 +103,7 @@ class _Job:
         if self._stop.is_set():
             return skipped("warm", action, STOPPED)
         if self._full:
-            return skipped("warm", action, "memory does not hold more: a file read before it did not stay")
+            return skipped("warm", action, "a file read before it did not stay in the page cache")
         if self._left_bytes <= 0:
             return skipped("warm", action, "the memory for warming is used up")
         return carry_out("warm", action, lambda: self._warm(action))
@@ -157,13 +168,7 @@ class _Job:
         if kept is None or self._full or not whole or kept >= read * _KEPT_FRACTION:
             return
         self._full = True
-        self._emit(
-            Notice(
-                "warm.not_kept",
-                f"{file.path}: {show_bytes(read)} were read, {show_bytes(kept)} of them are in the page cache now: "
-                "memory or a cgroup limit does not hold more, the rest is left cold",
-            )
-        )
+        self._emit(not_kept(file.path, read, kept))
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -215,6 +215,9 @@ class S3:
             case "PermissionDeniedError" | "UnauthenticatedError":
                 hint = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy, or the instance's role"
                 return SourceError("auth", f"{self.name} refuses: {kind}", where=where, hint=hint)
+            case _ if "incorrectly configured region" in said:
+                hint = "set AWS_REGION to the bucket's own: `aws s3api get-bucket-location --bucket NAME`"
+                return SourceError("s3-not-valid", f"{self.name} is in another region", where=where, hint=hint)
             case _:
                 return SourceError("source-failing", f"{self.name} cannot be read", where=where, retry=True)
 
