@@ -175,3 +175,17 @@ def test_a_file_that_nobody_hashed_comes_first_and_has_no_age(node: Node) -> Non
 
     assert ledger.oldest_hash_unix_s is None
     assert SHARD == seen[0]
+
+
+@pytest.mark.parametrize(("origin", "end"), [({}, "proves it"), ({"checkpoint.revision": "--set x"}, "same `--set`")])
+def test_a_commit_that_was_never_fetched_is_told_with_what_gets_it(
+    tmp_path: Path, origin: dict[str, str], end: str
+) -> None:
+    """The same values are only asked for where some were laid over the profile."""
+    away = Node(tmp_path, NOBODY)
+    with pytest.raises(SourceError) as caught:
+        verify_checkpoint(
+            profile(origin=origin), away.host, away.paths, "ledger", False, False, away.seen.append, away.stop
+        )
+
+    assert caught.value.hint.endswith(end)

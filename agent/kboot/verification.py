@@ -83,10 +83,12 @@ def _job(profile: Profile, host: Host, paths: Paths, options: BootOptions, emit:
         if exc.code != "checkpoint-unknown":
             raise
         ask = profile.checkpoint
+        laid = any(origin.startswith("--set") for origin in profile.origin.values())
+        same = ", with the same `--set`" if laid else ""
         raise SourceError(
             exc.code,
             f"nothing is known of {ask.repo} at {ask.revision} on this disk; verify asks no source for what to expect",
-            hint=f"`kboot fetch --profile {profile.name}` gets it and proves it, with the same `--set`",
+            hint=f"`kboot fetch --profile {profile.name}` gets it and proves it{same}",
         ) from exc
 
 
