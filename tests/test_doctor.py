@@ -27,7 +27,7 @@ from kboot.doctor import (
     to_json,
 )
 from kboot.errors import ExitStatus, UsageError
-from kboot.events import Event, Notice
+from kboot.events import Event, Notice, PhaseStarted
 from kboot.host.paths import Paths, find_paths
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost
@@ -386,12 +386,16 @@ def test_full_mode_measures_real_shards_and_quick_mode_reads_none(tmp_path: Path
     blob.parent.mkdir(parents=True, exist_ok=True)
     blob.write_bytes(b"7 bytes")
     profile = replace(PROFILE, checkpoint=CheckpointAsk(repo="org/model", revision="a" * 40))
-    report = run_doctor(RealHost(), paths, profile, "full", ("disk.rate",), quiet, Budget(0.2, 20, 20, 20))
+    seen: list[Event] = []
+    report = run_doctor(RealHost(), paths, profile, "full", ("disk.rate",), seen.append, Budget(0.2, 20, 20, 20))
 
     assert report.facts is not None
     assert report.facts.measured.disk is not None
     assert 7 == report.facts.measured.disk.size_bytes
     assert "ok" == report.findings[0].finding.status
+    assert ["doctor", "facts", "files", "cuda", "sources", "upkeep", "disk"] == [
+        event.phase for event in seen if isinstance(event, PhaseStarted)
+    ]
     assert "disk.rate" not in {c.id for c in select_checks("quick", ())}
 
 

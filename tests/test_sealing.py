@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kboot.events import Event, PhaseFinished
 from kboot.facts.residue import ImageFolders
 from kboot.host.image import ImageTree
 from kboot.host.real import RealHost
@@ -33,6 +34,17 @@ def test_a_look_changes_nothing(tmp_path: Path) -> None:
     assert (["etc/machine-id", "root/.netrc"], ()) == ([a.path for a in report.actions], report.outcomes)
     assert None is report.error
     assert "machine x password y" == (tmp_path / "root/.netrc").read_text()
+
+
+def test_a_seal_says_how_far_it_is(tmp_path: Path) -> None:
+    """It searches, takes out, and searches again what it changed."""
+    put(tmp_path, "etc/hosts", "127.0.0.1 localhost")
+    seen: list[Event] = []
+    seal_image(ImageTree(tmp_path), FOLDERS, RealHost(), {}, SealAsk(), seen.append)
+    ended = {event.phase: event.bytes_done for event in seen if isinstance(event, PhaseFinished)}
+
+    assert ["search", "seal", "recheck"] == list(ended)
+    assert 19 == ended["search"]
 
 
 def test_a_sealed_tree_has_nothing_left(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
+from kboot.apply.phase import phase_of
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.every import CHECKS
 from kboot.checks.fixes import does, undoes
 from kboot.checks.launching import cache_key
 from kboot.checks.types import STATUSES, Check, Finding, Mode, Status
 from kboot.errors import ExitStatus, UsageError
-from kboot.events import Emit, PhaseFinished, PhaseStarted
+from kboot.events import Emit, PhaseFinished, PhaseStarted, unheard
 from kboot.facts.render import facts_to_json
 from kboot.facts.types import NodeFacts
 from kboot.host.clock import monotonic_s, unix_s
@@ -124,18 +125,25 @@ def _read(
     measures = bool(budget.measure_s)
     if not measures:
         inquiry.begin(budget.facts_s + budget.cuda_s)
-    facts = probe_facts(host, paths, profile, budget, emit)
+    told = emit if measures else unheard  # what ends within two seconds has no phases
+    with phase_of(told, "facts"):
+        facts = probe_facts(host, paths, profile, budget, emit)
     if isinstance(facts, Finding):
         return facts
-    checkpoint, gaps = probe_checkpoint(paths, profile, budget, emit)
+    with phase_of(told, "files"):
+        checkpoint, gaps = probe_checkpoint(paths, profile, budget, emit)
     known = replace(facts, gaps=(*facts.gaps, *gaps))
     patient = Patient(budget.cuda_s, budget.checkpoint_s, measures)
-    known = inquire(inquiry, known, profile, checkpoint, patient)
-    known = reach_out(inquiry, known, profile, checkpoint, config.token_file, REACHES[mode])
+    with phase_of(told, "cuda"):
+        known = inquire(inquiry, known, profile, checkpoint, patient)
+    with phase_of(told, "sources"):
+        known = reach_out(inquiry, known, profile, checkpoint, config.token_file, REACHES[mode])
     surveyor = Surveyor(host, paths, profile, config, DEPTHS[mode], emit)
-    known = surveyor.survey(known, checkpoint, _key_name(known, profile, checkpoint))
+    with phase_of(told, "upkeep"):
+        known = surveyor.survey(known, checkpoint, _key_name(known, profile, checkpoint))
     if host.live and measures and checkpoint is not None and inquiry.wants("disk.rate"):
-        known = probe_rates(paths, known, checkpoint, budget, emit)
+        with phase_of(told, "disk"):
+            known = probe_rates(paths, known, checkpoint, budget, emit)
     return known, checkpoint
 
 

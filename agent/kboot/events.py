@@ -27,12 +27,17 @@ class PhaseFinished:
 
 @dataclass(frozen=True, slots=True)
 class FileProgress:
-    """Bytes of one file that are on disk (or read, for verify and warm); at most a few a second per file."""
+    """Bytes of one file that are on disk (or read, for verify and warm); at most a few a second per file.
+
+    path: empty where files are not told apart: then the bytes are the phase's, and files how many are done.
+    total_bytes: 0 where nobody knows it.
+    """
 
     phase: str
     path: str
     done_bytes: int
     total_bytes: int
+    files: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +82,7 @@ class EngineLine:
 Event = PhaseStarted | PhaseFinished | FileProgress | FileDone | FileTrouble | Notice | EngineLine
 Emit = Callable[[Event], None]
 """Called from any thread; must be quick and must not raise."""
+
+
+def unheard(_event: Event) -> None:
+    """Take the place of an Emit where nobody listens."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kboot.apply.phase import phase_of
 from kboot.apply.seal import seal
+from kboot.events import Emit, unheard
 from kboot.facts.image_ground import image_ground
 from kboot.facts.residue import Found, ImageFolders, find_residue, known_secrets
 from kboot.facts.residue_places import TOKEN_NAMES
@@ -26,10 +28,17 @@ class SealAsk:
     bounds: SearchBounds = field(default_factory=SearchBounds)
 
 
-def seal_image(tree: ImageTree, folders: ImageFolders, host: Host, env: Mapping[str, str], ask: SealAsk) -> SealReport:
+def seal_image(
+    tree: ImageTree,
+    folders: ImageFolders,
+    host: Host,
+    env: Mapping[str, str],
+    ask: SealAsk,
+    emit: Emit = unheard,
+) -> SealReport:
     """Take everything of the builder out of the tree. Whether that may be done here was asked before.
 
-    env: in which secrets of this builder are, to be looked for by their value.
+    env: in which secrets of this builder are, to be looked for by their value. emit: hears how far it is.
     """
     secrets = known_secrets(tree, folders, [env[name] for name in TOKEN_NAMES if env.get(name)])
     ground = image_ground(tree, host)
@@ -37,10 +46,14 @@ def seal_image(tree: ImageTree, folders: ImageFolders, host: Host, env: Mapping[
     def planned(found: Found) -> SealPlan:
         return plan_seal(found.residue, folders.config, login_keys=ask.login_keys, keep=ask.keep)
 
-    found = find_residue(tree, folders, ground, secrets, ask.bounds)
+    with phase_of(emit, "search") as moved:
+        found = find_residue(tree, folders, ground, secrets, ask.bounds, moved=moved)
     plan = planned(found)
     if ask.dry_run:
         return SealReport(True, plan.actions, (), plan.remains, (), found.searched)
-    outcomes = seal(plan.actions, tree, secrets)
-    after = planned(find_residue(tree, folders, ground, secrets, ask.bounds, before=found))
+    with phase_of(emit, "seal"):
+        outcomes = seal(plan.actions, tree, secrets)
+    with phase_of(emit, "recheck") as moved:
+        left = find_residue(tree, folders, ground, secrets, ask.bounds, before=found, moved=moved)
+    after = planned(left)
     return SealReport(False, plan.actions, outcomes, after.remains, after.actions, found.searched)

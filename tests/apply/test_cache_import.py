@@ -19,6 +19,7 @@ from fakes.caches import FACTORS, KEY, archive, cache_files, content, info, make
 from kboot.apply.cache_export import export_cache
 from kboot.apply.cache_import import Imported, import_cache
 from kboot.errors import ActionFailed, DoesNotFit
+from kboot.events import Event, PhaseFinished
 from kboot.facts.cache_scan import scan_cache
 from kboot.plan.cache import misfits
 from kboot.store.cache_archive import ArchiveList
@@ -44,10 +45,12 @@ def left(cache: Path) -> list[str]:
 def test_a_cache_arrives_as_it_was(tmp_path: Path) -> None:
     """Every file, its time to the nanosecond, the factors and the mark; the next scan has nothing to read."""
     folder = make_cache(tmp_path / "there")
-    export_cache(folder, tmp_path / "a", 2)
+    told: list[Event] = []
+    export_cache(folder, tmp_path / "a", 2, emit=told.append)
     with open(tmp_path / "a", "rb") as file:
-        done = import_cache(file, tmp_path / "here", fits)
+        done = import_cache(file, tmp_path / "here", fits, emit=told.append)
     scan = scan_cache(tmp_path / "here" / KEY, "m")
+    ended = {event.phase: event.bytes_done for event in told if isinstance(event, PhaseFinished)}
 
     assert content(folder) == content(tmp_path / "here" / KEY)
     assert (KEY, True, len(cache_files())) == (done.key, done.complete, done.files)
@@ -55,6 +58,8 @@ def test_a_cache_arrives_as_it_was(tmp_path: Path) -> None:
     for own in ("factors.json", "complete"):
         assert (tmp_path / "here" / KEY / own).exists()
     assert [KEY] == left(tmp_path / "here")
+    assert ["look", "hash", "write", "unpack"] == list(ended)
+    assert done.size_bytes == ended["hash"] == ended["unpack"] < ended["write"]
 
 
 def test_an_archive_that_does_not_fit_is_refused_with_the_factor(tmp_path: Path) -> None:

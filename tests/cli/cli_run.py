@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +61,20 @@ class Kboot:
 
     def __call__(self, *args: str, env: Mapping[str, str] | None = None) -> Ran:
         return self._run([sys.executable, "-m", "kboot", *args], env or {})
+
+    def on_terminal(self, *args: str) -> str:
+        """Run a command whose stderr is a terminal of 80 columns; return what was written on it."""
+        screen, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        argv = [sys.executable, "-m", "kboot", *args]
+        env = {**self.environ, "TERM": "xterm"}
+        with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave, env=env):
+            os.close(slave)
+            written = b""
+            with suppress(OSError), os.fdopen(screen, "rb", buffering=0) as reader:  # EIO: nobody writes any more
+                while piece := reader.read(65536):
+                    written += piece
+        return written.decode()
 
     def script(self, code: str, *args: str, env: Mapping[str, str] | None = None) -> Ran:
         """Run a small program instead."""

@@ -74,6 +74,7 @@ def test_the_checkpoint_alone_is_fetched_verified_and_warmed(node: Kboot) -> Non
 
     assert (0, "verify", True) == (verify.status, verify.doc["kind"], verify.doc["ok"])
     assert "verified" in node("verify", *DEMO, env=offline).out
+    assert "" == node.on_terminal("verify", *DEMO, "--mode", "ledger")
     assert 0 == node("warm", *DEMO, env=offline).status
     assert 0 == node("fetch", *DEMO, "--offline", env=offline).status
 

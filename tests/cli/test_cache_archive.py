@@ -49,3 +49,13 @@ def test_without_a_cache_there_is_nothing_to_export(kboot: Kboot, tmp_path: Path
 
     assert (11, "no-cache") == (ran.status, ran.doc["code"])
     assert not (tmp_path / "a").exists()
+
+
+def test_an_export_shows_how_far_it_is_on_a_terminal_alone(kboot: Kboot, tmp_path: Path) -> None:
+    """Both times that the files are read; elsewhere nothing stands beside the result."""
+    make_cache(kboot.folder / "state/cache")
+    elsewhere = kboot("cache", "export", str(tmp_path / "a"))
+    written = kboot.on_terminal("cache", "export", str(tmp_path / "a"))
+
+    assert "" == elsewhere.err
+    assert all(f"✓ {phase}" in written.replace("\x1b[32m", "").replace("\x1b[0m", "") for phase in ("hash", "write"))

@@ -49,6 +49,18 @@ def test_the_display_shows_phases_bytes_rate_time_left_and_files() -> None:
     assert "serving in about 5 min 38 s (rate of the last 10 s, median of 3 boots)" == lines[-1]
 
 
+def test_work_of_which_nobody_knows_the_end_shows_what_was_done() -> None:
+    """Bytes, rate and files, without a bar; files that are not told apart have no line of their own."""
+    search = PhaseView("search", "running", 0, 57_400_000, files_done=1609, seconds=1.9)
+    unpack = PhaseView("unpack", "running", 2000, 500, files_done=84, files=20_986, seconds=1.9)
+    view = ProgressView((search, unpack), (FileView("", 500, 2000),), (), (), 32_600_000.0, None, "")
+    lines = text_of(view)
+
+    assert lines[0].endswith("1.9 s  57.4 MB  32.6 MB/s  1,609 files")
+    assert lines[2].endswith("25 %  84 of 20,986 files")
+    assert 3 == len(lines)
+
+
 def test_at_most_six_files_are_shown_and_the_rest_counted() -> None:
     """The shards nearest their end, and how many more there are."""
     lines = text_of(VIEW)

@@ -28,7 +28,11 @@ def test_files_are_hashed_in_order_whatever_the_threads(tmp_path: Path) -> None:
     marks = [(str(n), mark(tmp_path / str(n))) for n in range(200)]
     expected = [hashlib.sha256(content).hexdigest() for content in contents]
 
-    assert expected == sha256_of_files(tmp_path, marks, 4) == sha256_of_files(tmp_path, marks, 1)
+    told: list[tuple[int, int]] = []
+
+    assert expected == sha256_of_files(tmp_path, marks, 4, lambda *moved: told.append(moved))
+    assert expected == sha256_of_files(tmp_path, marks, 1, lambda _bytes, _files: None)
+    assert [sum(map(len, contents)), 200] == [sum(moved) for moved in zip(*told, strict=True)]
 
 
 def test_a_file_that_changed_since_it_was_listed_is_an_error(tmp_path: Path) -> None:

@@ -45,6 +45,17 @@ def test_bytes_on_disk_before_the_boot_are_not_progress() -> None:
     assert (300, 1) == (tracker.phases()[0].done_bytes, tracker.phases()[0].files_done)
 
 
+def test_files_that_are_not_told_apart_are_counted() -> None:
+    """Bytes and files are those of the phase."""
+    tracker, _ = tracked(
+        (0, PhaseStarted("hash", 7, 1000)),
+        (0, FileProgress("hash", "", 0, 1000)),
+        (1, FileProgress("hash", "", 500, 1000, 3)),
+    )
+
+    assert (500, 3) == (tracker.phases()[0].done_bytes, tracker.phases()[0].files_done)
+
+
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     """A fast start that is long over does not make the rate; a stall shows."""
     progress = [(float(s), FileProgress("fetch", "a", 50 * s, 1000)) for s in range(11)]

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from kboot import __version__
+from kboot.apply.phase import phase_of
 from kboot.errors import ActionFailed
-from kboot.host.bundle import Changed, read_pieces, sha256_of_files
+from kboot.events import Emit, unheard
+from kboot.host.bundle import Changed, Moved, read_pieces, sha256_of_files
 from kboot.host.clock import monotonic_s
 from kboot.host.files import read_small
 from kboot.host.os_errors import explained
@@ -54,11 +56,17 @@ class Exported:
 
 
 def export_cache(
-    folder: Path, target: Path, cpus: int, *, incomplete: bool = False, stop: threading.Event | None = None
+    folder: Path,
+    target: Path,
+    cpus: int,
+    *,
+    incomplete: bool = False,
+    stop: threading.Event | None = None,
+    emit: Emit = unheard,
 ) -> Exported:
     """Write the archive; `target` is there, whole and durable, or as it was before. The same files give the same bytes.
 
-    incomplete: also a cache with which no engine has reached ready. stop: ends it early.
+    incomplete: also a cache with which no engine has reached ready. stop: ends it early. emit: hears how far it is.
 
     Raises:
         ActionFailed: cache-missing, cache-not-complete, cache-changed (an engine is writing it), interrupted, or the
@@ -74,20 +82,22 @@ def export_cache(
             where=(str(folder),),
             hint="boot once with it, or export it as it is with --incomplete",
         )
-    entries, left_out = _entries(folder)
+    with phase_of(emit, "look"):
+        entries, left_out = _entries(folder)
     marks = [(e.path, (e.size_bytes, e.mtime_ns)) for e in entries]
-    with _steady(folder):
-        digests = sha256_of_files(folder, marks, threads)
+    size_bytes = sum(e.size_bytes for e in entries)
+    with _steady(folder), phase_of(emit, "hash", size_bytes, len(entries)) as moved:
+        digests = sha256_of_files(folder, marks, threads, moved)
     files = tuple(
         ArchivedFile(e.path, e.size_bytes, e.mtime_ns, 0o755 if e.mode & 0o111 else 0o644, digest)
         for e, digest in zip(entries, digests)
     )
     found = ArchiveList(folder.name, factors, completed, __version__, files)
-    with _steady(folder):
-        archive_bytes = _write(found, folder, target, threads, stop or threading.Event())
+    with _steady(folder), phase_of(emit, "write", size_bytes) as moved:
+        archive_bytes = _write(found, folder, target, threads, moved, stop or threading.Event())
     seconds = monotonic_s() - started_s
     return Exported(
-        str(target), found.key, completed is not None, len(files), found.size_bytes, archive_bytes, left_out, seconds
+        str(target), found.key, completed is not None, len(files), size_bytes, archive_bytes, left_out, seconds
     )
 
 
@@ -153,7 +163,14 @@ class _steady:  # noqa: N801  (reads as a word of the `with` line)
                 raise exc
 
 
-def _write(found: ArchiveList, folder: Path, target: Path, threads: int, stop: threading.Event) -> int:
+def _write(
+    found: ArchiveList,
+    folder: Path,
+    target: Path,
+    threads: int,
+    moved: Moved,
+    stop: threading.Event,
+) -> int:
     """Write the archive; return its size."""
     import zstandard
 
@@ -164,6 +181,7 @@ def _write(found: ArchiveList, folder: Path, target: Path, threads: int, stop: t
                 if stop.is_set():
                     raise ActionFailed("interrupted", "kboot was stopped while it wrote the archive")
                 writer.write(piece)
+                moved(len(piece), 0)
         return out.commit()
 
 

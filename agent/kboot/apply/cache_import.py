@@ -13,7 +13,7 @@ from kboot.apply.cache_quarantine import quarantine_place
 from kboot.apply.phase import phase_of
 from kboot.errors import ActionFailed, DoesNotFit
 from kboot.events import Emit, unheard
-from kboot.host.bundle import SMALL_BYTES, NewTree, exchange
+from kboot.host.bundle import SMALL_BYTES, Moved, NewTree, exchange
 from kboot.host.clock import monotonic_s
 from kboot.host.files import atomic_write, fsync_dir, make_dirs, remove_tree, rename
 from kboot.host.locks import lock_file
@@ -72,6 +72,7 @@ def import_cache(stream: Readable, cache: Path, fits: Fits, *, replace: bool = F
 
     replace: also over a complete cache of that key, which is kept in the quarantine. At every instant the key's folder
     is the old one, the new one, or (on file systems that cannot exchange folders) for a moment not there.
+    emit: hears how far it is.
 
     Raises:
         ActionFailed: archive-not-valid, cache-does-not-fit, cache-exists, or the disk says no. DoesNotFit: no room.
@@ -88,7 +89,7 @@ def import_cache(stream: Readable, cache: Path, fits: Fits, *, replace: bool = F
         _require_room(found, cache)
         temp = cache / f"{_TEMP}{secrets.token_hex(6)}.tmp"
         try:
-            with phase_of(emit, "unpack", found.size_bytes) as moved:
+            with phase_of(emit, "unpack", found.size_bytes, len(found.files)) as moved:
                 _fill(temp, found, tar, moved)
             replaced = _publish(temp, target)
         except BaseException:
@@ -153,7 +154,7 @@ def _require_room(found: ArchiveList, cache: Path) -> None:
         )
 
 
-def _fill(temp: Path, found: ArchiveList, tar: _Tar, moved: Callable[[int], None]) -> None:
+def _fill(temp: Path, found: ArchiveList, tar: _Tar, moved: Moved) -> None:
     """Write every file of the archive, then what says that they are whole, and make all of it durable."""
     make_dirs(temp, engine_dir_mode(temp.parent))
     with NewTree(temp, engine_dir_mode(temp.parent), _wrong_hash) as tree:
@@ -162,10 +163,11 @@ def _fill(temp: Path, found: ArchiveList, tar: _Tar, moved: Callable[[int], None
             tar.expect(file)
             if file.size_bytes <= SMALL_BYTES:
                 tree.add(file.path, tar.small(file.size_bytes), mode, file.mtime_ns, file.sha256)
-                moved(file.size_bytes)
+                moved(file.size_bytes, 1)
             else:
                 pieces = _counted(tar.pieces(file.size_bytes), moved)
                 tree.add_large(file.path, pieces, mode, file.mtime_ns, file.sha256)
+                moved(0, 1)
         tar.end()
     sync_file_system(temp)
     atomic_write(temp / FACTORS, json.dumps(dict(sorted(found.factors.items())), indent=2).encode() + b"\n")
@@ -174,10 +176,10 @@ def _fill(temp: Path, found: ArchiveList, tar: _Tar, moved: Callable[[int], None
         atomic_write(temp / COMPLETE, f"{found.completed_unix_s:.3f}\n".encode())
 
 
-def _counted(pieces: Iterator[memoryview], moved: Callable[[int], None]) -> Iterator[memoryview]:
+def _counted(pieces: Iterator[memoryview], moved: Moved) -> Iterator[memoryview]:
     for piece in pieces:
         yield piece
-        moved(len(piece))
+        moved(len(piece), 0)
 
 
 def _wrong_hash(path: str) -> NotAnArchive:

@@ -110,7 +110,7 @@ def command(
     if asked.name or not finish:
         report = _bake(common, asked, node, ask)
     if finish and (report is None or report.exit_status == ExitStatus.DONE):
-        sealed = _seal(node, root, SealAsk(remove_login_keys, keep, dry_run))
+        sealed = _seal(common, node, root, SealAsk(remove_login_keys, keep, dry_run))
     _show(common, node, report, sealed)
     _end(report, sealed)
 
@@ -150,7 +150,8 @@ def _serving(node: Node) -> str:
     return f"kboot says: {doc.get('text') or doc['state']}" if at_work else ""
 
 
-def _seal(node: Node, root: Path, ask: SealAsk) -> SealReport:
+def _seal(common: Common, node: Node, root: Path, ask: SealAsk) -> SealReport:
+    from kboot.cli.watch import draw_progress
     from kboot.facts.residue import ImageFolders
     from kboot.host.image import ImageTree
     from kboot.host.real import RealHost
@@ -167,7 +168,8 @@ def _seal(node: Node, root: Path, ask: SealAsk) -> SealReport:
         config=inside(node.paths.config),
         token_files=(node.config.token_file.strip("/"),) if node.config.token_file else (),
     )
-    return seal_image(ImageTree(root), folders, RealHost(), node.env, ask)
+    with draw_progress(common, node) as emit:
+        return seal_image(ImageTree(root), folders, RealHost(), node.env, ask, emit)
 
 
 def _show(common: Common, node: Node, report: BakeReport | None, sealed: SealReport | None) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kboot.report.examinations import Since
 
 _MODES = ("quick", "full", "bake", "deep")
+_SHORT = ("quick", "bake")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ def _examine(common: Common, asked: Asked, node: Node, options: _Options) -> tup
 
     profile = open_profile(asked, node) if asked.name or node.config.profile else None
     name = profile.name if profile else ""
-    with watch(common, node, name, save=None, quiet=True) as seen:
+    with watch(common, node, name, save=None, quiet=options.mode in _SHORT, logged=False) as seen:
         report = run_doctor(
             *(node.host, node.paths, profile, options.mode, options.only, seen.emit),
             skip=options.skip,

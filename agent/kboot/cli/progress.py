@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from kboot.checks.words import count
 from kboot.quantities import show_bytes, show_outlook, show_seconds
 from kboot.report.progress import FileView, PhaseView, ProgressView
 from kboot.report.render_text import shorten
@@ -67,7 +68,7 @@ def _phase_lines(phase: PhaseView, view: ProgressView, width: int, now_s: float)
     if phase.total_bytes:
         behind = f" {_percent(phase)}{_files(phase)}"
         yield Text.assemble("  ", _bar(phase.done_bytes, phase.total_bytes, width - 4 - len(behind)), behind)
-        active = view.active
+        active = [file for file in view.active if file.path]
         for file in active[:MOST_FILES]:
             yield _file_line(file, width)
         if len(active) > MOST_FILES:
@@ -82,11 +83,13 @@ def _how_far(phase: PhaseView, view: ProgressView) -> str:
             parts.append(f"{show_bytes(view.rate_bytes_s)}/s")
             left_s = (phase.total_bytes - phase.done_bytes) / view.rate_bytes_s
             parts.append(f"{show_seconds(left_s)} left")
+    elif phase.done_bytes:
+        parts += [show_bytes(phase.done_bytes), f"{show_bytes(view.rate_bytes_s)}/s", count(phase.files_done, "file")]
     return "  ".join(parts)
 
 
 def _files(phase: PhaseView) -> str:
-    return f"  {phase.files_done} of {phase.files} files" if phase.files > 1 else ""
+    return f"  {phase.files_done:,} of {phase.files:,} files" if phase.files > 1 else ""
 
 
 def _percent(phase: PhaseView) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kboot.cli.garbage import while_working
 from kboot.errors import KbootError
-from kboot.events import Emit, Event, Notice
+from kboot.events import Emit, Event, Notice, PhaseStarted, unheard
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.host.terminal import stream_kind, wants_colour
 from kboot.report.progress import History, Tracker
@@ -49,11 +49,12 @@ def watch(
     serving: bool = False,
     save: RunKind | None = "boot",
     quiet: bool = False,
+    logged: bool = True,
 ) -> Iterator[Watch]:
     """Follow what runs inside the block.
 
     serving: the engine runs in the foreground and its lines belong in the log. save: as what `kboot status` shows it.
-    quiet: nothing that moves, no lines about phases.
+    quiet: nothing that moves, no lines about phases. logged: whether there are lines about phases without a terminal.
     """
     while_working()
     boot_id = own_boot_id(node)
@@ -63,7 +64,7 @@ def watch(
         calms: list[Callable[[], None]] = []
         tracker = Tracker(lambda event: _forward(forwards, event), history)
         log: Log | None = None
-        if stream_kind(sys.stderr, node.env) == "terminal" and not common.verbose:
+        if _is_drawn(common, node):
             say, stop_drawing = stack.enter_context(_on_terminal(tracker, node, quiet=quiet))
             forwards.append(say)
             calms.append(stop_drawing)
@@ -72,10 +73,25 @@ def watch(
             from kboot.cli.logs import make_logger
 
             log = make_logger({"boot_id": boot_id[:8], "profile": profile}, verbose=common.verbose, env=node.env)
-            forwards.append(EventLog(log, tracker.view, monotonic_s, engine_lines=serving, quiet=quiet).emit)
+            lines = EventLog(log, tracker.view, monotonic_s, engine_lines=serving, quiet=quiet or not logged)
+            forwards.append(lines.emit)
         if save is not None:
             calms.append(stack.enter_context(_kept(tracker, node, profile, boot_id, save)))
         yield Watch(tracker.emit, log, lambda: _call_all(calms))
+
+
+@contextmanager
+def draw_progress(common: Common, node: Node) -> Iterator[Emit]:
+    """Draw what runs inside the block on a terminal; elsewhere nothing is said of it."""
+    if not _is_drawn(common, node):
+        yield unheard
+        return
+    with watch(common, node, "", save=None) as seen:
+        yield seen.emit
+
+
+def _is_drawn(common: Common, node: Node) -> bool:
+    return stream_kind(sys.stderr, node.env) == "terminal" and not common.verbose
 
 
 def log_end(watched: Watch, report: BootReport) -> None:
@@ -158,23 +174,30 @@ def _on_terminal(tracker: Tracker, node: Node, *, quiet: bool) -> Iterator[tuple
 
     console = Console(stderr=True, no_color=not wants_colour(sys.stderr, node.env), highlight=False)
 
-    def say(event: Event) -> None:
+    def tell(event: Event) -> None:
         if isinstance(event, Notice):
             console.print(f"[dim]·[/dim] {escape(event.text)}")
 
     if quiet:
-        yield say, lambda: None
+        yield tell, lambda: None
         return
     from kboot.cli.progress import make_display
 
     display = make_display(console, tracker.view, monotonic_s)
+    begun = threading.Event()
+
+    def say(event: Event) -> None:
+        if isinstance(event, PhaseStarted) and not begun.is_set():
+            begun.set()
+            display.start()
+        tell(event)
 
     def stop_drawing() -> None:
+        begun.set()
         if display.is_started:
             display.stop()
             console.print()
 
-    display.start()
     try:
         yield say, stop_drawing
     finally:

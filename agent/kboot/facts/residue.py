@@ -12,6 +12,7 @@ from kboot.facts import residue_places as places
 from kboot.facts.image_ground import ImageGround
 from kboot.facts.residue_texts import TextSearch
 from kboot.facts.secret_text import what_in
+from kboot.host.bundle import Moved
 from kboot.host.clock import unix_s
 from kboot.host.image import Entry, ImageTree
 from kboot.host.image_search import COMPRESSED, SearchBounds, Searched
@@ -115,10 +116,12 @@ def find_residue(
     secrets: Collection[bytes],
     bounds: SearchBounds | None = None,
     before: Found | None = None,
+    moved: Moved = lambda _bytes, _files: None,
 ) -> Found:
     """Return everything found; what does not lie on its ground is not the image's.
 
     before: an earlier look at the same tree: texts without a secret that did not change since are not read again.
+    moved: told of texts as they are read.
     """
     since_unix_s = unix_s()
     finder = _Finder(tree, folders, ground, tuple(sorted(secrets)))
@@ -127,7 +130,7 @@ def find_residue(
         found.setdefault(residue.path, residue)
     texts = TextSearch(tree, folders.state, ground, tuple(sorted(secrets)), _seen_by(before))
     hits = {}
-    for path, kind, what in texts.run(bounds or SearchBounds()):
+    for path, kind, what in texts.run(bounds or SearchBounds(), moved):
         hits[path] = Residue(path, kind, what)
     removed = tuple(f"{r.path}/" for r in found.values() if r.kind in _WHOLE)
     everything = hits | found

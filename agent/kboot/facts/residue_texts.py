@@ -10,6 +10,7 @@ from typing import Literal
 from kboot.facts import residue_places as places
 from kboot.facts.image_ground import ImageGround
 from kboot.facts.secret_text import what_in
+from kboot.host.bundle import Moved
 from kboot.host.image import Entry, ImageTree
 from kboot.host.image_search import Find, ImageSearch, SearchBounds, Searched
 
@@ -44,9 +45,9 @@ class TextSearch:
         self._folder: tuple[str, str | None] = ("", None)
         self.searched = Searched()
 
-    def run(self, bounds: SearchBounds) -> Iterator[tuple[str, TextKind, str]]:
+    def run(self, bounds: SearchBounds, moved: Moved) -> Iterator[tuple[str, TextKind, str]]:
         """Yield path, kind and name of each secret; `searched` is true once this has ended."""
-        search = ImageSearch(self._tree, self._skip, self._choose, bounds)
+        search = ImageSearch(self._tree, self._skip, self._choose, bounds, moved)
         for entry, what in search:
             yield entry.path, self._kind(entry.path), what
         done = search.searched

@@ -25,6 +25,8 @@ _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
 _libc = ctypes.CDLL(None, use_errno=True)
 
+Moved = Callable[[int, int], None]
+"""Told of the bytes and the files that were done since."""
 Mark = tuple[int, int]
 """Size and mtime in ns of a file when it was listed."""
 
@@ -36,8 +38,8 @@ class Changed(OSError):
         super().__init__(errno.ESTALE, "it changed while it was read", str(path))
 
 
-def sha256_of_files(top: Path, marks: Iterable[tuple[str, Mark]], threads: int) -> list[str]:
-    """Return the SHA-256 of each file, in order; files are read once, in parallel.
+def sha256_of_files(top: Path, marks: Iterable[tuple[str, Mark]], threads: int, moved: Moved) -> list[str]:
+    """Return the SHA-256 of each file, in order; files are read once, in parallel. moved: told meanwhile.
 
     Raises:
         OSError: one cannot be read. Changed: one is not as it was listed.
@@ -45,14 +47,16 @@ def sha256_of_files(top: Path, marks: Iterable[tuple[str, Mark]], threads: int) 
     listed = list(marks)
     batches = [listed[i : i + _BATCH] for i in range(0, len(listed), _BATCH)]
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="hash") as pool:
-        found = pool.map(lambda batch: [_sha256(top / path, mark) for path, mark in batch], batches)
+        found = pool.map(lambda batch: [_sha256(top / path, mark, moved) for path, mark in batch], batches)
         return [digest for batch in found for digest in batch]
 
 
-def _sha256(path: Path, mark: Mark) -> str:
+def _sha256(path: Path, mark: Mark, moved: Moved) -> str:
     digest = hashlib.sha256()
     for piece in read_pieces(path, mark):
         digest.update(piece)
+        moved(len(piece), 0)
+    moved(0, 1)
     return digest.hexdigest()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
+from kboot.host.bundle import Moved
 from kboot.host.clock import monotonic_s
 from kboot.host.image import FILE_FLAGS, Entry, ImageTree
 
@@ -64,12 +65,14 @@ class ImageSearch:
         skip: Callable[[Entry], bool],
         choose: Callable[[Entry], Find | str],
         bounds: SearchBounds,
+        moved: Moved = lambda _bytes, _files: None,
     ) -> None:
         """Prepare it. skip: folders not to look into. choose: what to look for in a file, or why it is passed by."""
         self._tree = tree
         self._skip = skip
         self._choose = choose
         self._bounds = bounds
+        self._moved = moved
         self._passed: Counter[str] = Counter()
         self._files = 0
         self._size_bytes = 0
@@ -110,6 +113,7 @@ class ImageSearch:
             return ""
         with os.fdopen(fd, "rb", buffering=0) as file:
             self._files += 1
+            self._moved(0, 1)
             try:
                 what = self._find_in(file, find, entry.size_bytes)
             except OSError:
@@ -132,6 +136,7 @@ class ImageSearch:
         kept, left = b"", self._bounds.file_bytes
         while left > 0 and (data := file.read(min(left, _PIECE_BYTES))):
             self._size_bytes += len(data)
+            self._moved(len(data), 0)
             if what := find(kept + data if kept else data):
                 return what
             if len(data) == size_bytes:

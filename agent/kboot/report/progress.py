@@ -177,6 +177,8 @@ class Tracker:
                 self._files = {key: f for key, f in self._files.items() if key[0] != event.phase}
                 return 1
             case FileProgress():
+                if not event.path:
+                    self._phase(event.phase, now_s).files_done = event.files
                 return int(self._move(event))
             case FileDone():
                 self._files.pop((event.phase, event.path), None)

@@ -58,12 +58,14 @@ _IMPORTED = (
 def export_command(common: Common, file: Path, key: str | None, incomplete: bool) -> None:
     """Write a folder of kernel caches to one archive: tar and zstd, with the SHA-256 of every file."""
     from kboot.apply.cache_export import export_cache
+    from kboot.cli.watch import draw_progress
     from kboot.report.document import document, plain
 
     node = open_node(common)
     chosen = key or _last_key(node, incomplete)
     cpus = len(node.host.affinity()) if node.host.live else 1
-    done = export_cache(node.paths.cache / chosen, file, cpus, incomplete=incomplete)
+    with draw_progress(common, node) as emit:
+        done = export_cache(node.paths.cache / chosen, file, cpus, incomplete=incomplete, emit=emit)
     show(common, lambda: _exported_text(done), lambda: document("cache-export", plain(done)))
 
 
@@ -83,13 +85,14 @@ def export_command(common: Common, file: Path, key: str | None, incomplete: bool
 def import_command(common: Common, file: Path, replace: bool) -> None:
     """Fill a folder of kernel caches from an archive: all of it, proven and durable, or nothing."""
     from kboot.apply.cache_import import import_cache
+    from kboot.cli.watch import draw_progress
     from kboot.host.stream import open_to_read
     from kboot.report.document import document, plain
 
     node = open_node(common)
     need_this_machine(node.host, "kboot cache import")
-    with open_to_read(file) as stream:
-        done = import_cache(stream, node.paths.cache, lambda found: _misfits(found, node), replace=replace)
+    with open_to_read(file) as stream, draw_progress(common, node) as emit:
+        done = import_cache(stream, node.paths.cache, lambda found: _misfits(found, node), replace=replace, emit=emit)
     show(common, lambda: _imported_text(done), lambda: document("cache-import", plain(done)))
 
 
