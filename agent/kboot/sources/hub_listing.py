@@ -153,7 +153,9 @@ class _Api:
             return answer, json.loads(data)
         except RecursionError as exc:
             host = self._ask.asked.host
-            raise SourceError("listing-not-valid", f"{host} answers with JSON that is nested too deep") from exc
+            raise SourceError(
+                "listing-not-valid", f"{host} answers with JSON that is nested too deep for a listing"
+            ) from exc
         except ValueError as exc:
             raise self._no_listing() from exc
 
