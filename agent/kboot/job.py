@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kboot import __version__
 from kboot.apply.first_boot import as_image_says, differences_from_image, image_of, pinned
-from kboot.apply.origin import image_copy
+from kboot.apply.origin import image_copy, plain_copies
 from kboot.apply.reach import sources_of
 from kboot.apply.run import MAY_FAIL, Tools
 from kboot.checkpoint import WEIGHT_SUFFIXES
@@ -230,6 +230,7 @@ def _read_bytes(
     checkpoint = as_image_says(checkpoint, image, profile.verify.image)
     if copy is not None:
         sources = copy.among(sources, checkpoint, emit)
+    sources = (*plain_copies(store, checkpoint, emit), *sources)
     return store, sources, listing_with_residency(checkpoint, store)
 
 

@@ -110,6 +110,26 @@ def test_a_node_that_uses_its_images_own_folder_has_no_other(image: Path, tmp_pa
     assert [] == told
 
 
+def test_a_snapshot_of_plain_files_is_taken_and_not_fetched_again(endpoint: str, tmp_path: Path) -> None:
+    """hf-hub PR#172: a copy that followed links has no blobs; one file of it is wrong, and comes from the Hub."""
+    node = Node(tmp_path, endpoint)
+    only = frozenset({"fetch", "publish"})
+    assert "done" == node.boot(only=only).status
+    shard = "model-00002-of-00002.safetensors"
+    (snapshot,) = (node.paths.hub / "models--kboot--demo-moe/snapshots").iterdir()
+    for link in [path for path in snapshot.rglob("*") if path.is_symlink()]:
+        data = link.read_bytes()
+        link.unlink()
+        link.write_bytes(bytes(len(data)) if link.name == shard else data)
+    shutil.rmtree(snapshot.parents[1] / "blobs")
+    report = node.boot(only=only)
+
+    assert ("done", None, {"file"}) == (report.status, report.error, sources_of(report))
+    assert [f"fetch {shard}"] == [o.title for o in report.outcomes if "hub " in o.source]
+    assert all(path.is_symlink() for path in snapshot.rglob("*.safetensors"))
+    assert "snapshot.copies" in node.notices()
+
+
 def test_a_volume_with_all_its_blocks_is_read_as_usual(tmp_path: Path) -> None:
     """Neither this disk nor a file that is gone is called lazy."""
     told: list[Event] = []

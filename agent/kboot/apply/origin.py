@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -80,6 +81,29 @@ def image_copy(paths: Paths, environ: Mapping[str, str], emit: Emit) -> ImageCop
     there = Paths(state, paths.runtime, paths.config)
     image = image_of(there, emit)
     return ImageCopy(image, there) if image else None
+
+
+def plain_copies(store: Store, checkpoint: CheckpointFacts, emit: Emit) -> tuple[Source, ...]:
+    """Return the snapshot itself as a place that bytes come from, where files stand in it instead of links to blobs.
+
+    So it looks after a copy that followed links (`cp -L`, an object store), and where the Hub's client found a file
+    system without links. It is believed nothing that its hash does not prove.
+    """
+    folder = store.folder(checkpoint.listing.repo).snapshot(checkpoint.listing.commit)
+    missing = [f.file for f in checkpoint.files if f.state in ("absent", "partial")]
+    copies = sum(_is_plain_copy(folder / file.path, file) for file in missing)
+    if not copies:
+        return ()
+    emit(Notice("snapshot.copies", f"{copies} of {len(missing)} missing files stand in {folder}: taken from there"))
+    return (Local(str(folder)),)
+
+
+def _is_plain_copy(path: Path, file: RemoteFile) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size == file.size_bytes
 
 
 def lazy_streams(blobs: Sequence[Path], emit: Emit) -> int | None:
