@@ -14,7 +14,8 @@ from kboot.apply.license import accept
 from kboot.checkpoint import CheckpointFacts
 from kboot.errors import ProfileError
 from kboot.facts.checkpoint import checkpoint_facts
-from kboot.facts.kept_types import IndexFacts, KeptFacts, ReclaimFacts, SelfFacts, SmallFile, TermsFacts
+from kboot.facts.doctor_types import KeptFacts
+from kboot.facts.kept_types import IndexFacts, ReclaimFacts, SelfFacts, SmallFile, TermsFacts
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.kept import ask_reclaim, read_kept

@@ -11,7 +11,7 @@ from fakes.checkpoints import COMMIT, REPO, fetch_all, listing, make, paths_in
 from kboot.events import Event, Notice
 from kboot.facts.checkpoint import checkpoint_facts
 from kboot.facts.collect import collect
-from kboot.facts.measured_types import MeasuredFacts
+from kboot.facts.doctor_types import MeasuredFacts
 from kboot.host.kernel_clock import KernelClock
 from kboot.host.real import RealHost
 from kboot.host.recorded import RecordedHost

@@ -12,9 +12,9 @@ from kboot.apply.license import read_terms
 from kboot.apply.license import status as license_status
 from kboot.checkpoint import CheckpointFacts, LocalFile, RemoteFile
 from kboot.errors import KbootError, VerificationFailed
+from kboot.facts.doctor_types import KeptFacts
 from kboot.facts.kept_types import (
     IndexFacts,
-    KeptFacts,
     PastBoot,
     ReclaimFacts,
     SelfFacts,

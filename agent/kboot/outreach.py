@@ -12,9 +12,10 @@ from kboot.apply.reach import refuse_to_wait
 from kboot.checkpoint import CheckpointFacts, Listing
 from kboot.checks.types import Mode
 from kboot.errors import KbootError, SourceError
-from kboot.facts.asked_types import AllReduce, AskedFacts, DiagTest
+from kboot.facts.asked_types import AllReduce, DiagTest
 from kboot.facts.basic_types import Gap
 from kboot.facts.diagnostics import DCGM, nccl_command, parse_dcgm, parse_nccl
+from kboot.facts.doctor_types import AskedFacts
 from kboot.facts.types import NodeFacts
 from kboot.host.probes import at_most
 from kboot.inquiry import Inquiry, free_gpus

@@ -13,8 +13,9 @@ from kboot.errors import KbootError
 from kboot.events import Emit, Event, Notice
 from kboot.facts.basic_types import Gap
 from kboot.facts.collect import NvmlAsk, collect
+from kboot.facts.doctor_types import MeasuredFacts
 from kboot.facts.engine import collect_engine
-from kboot.facts.measured_types import MeasuredFacts, ReadSample
+from kboot.facts.measured_types import ReadSample
 from kboot.facts.types import NodeFacts
 from kboot.host.paths import Paths
 from kboot.host.probes import ask_in_child

@@ -12,11 +12,11 @@ from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.facts.basic_types import Gap
 from kboot.facts.caches import with_scan
-from kboot.facts.kept_types import KeptFacts, ReclaimFacts
-from kboot.facts.measured_types import FirstReads, MeasuredFacts, ReadSample, RotSample
+from kboot.facts.doctor_types import KeptFacts, MeasuredFacts, UpkeepFacts
+from kboot.facts.kept_types import ReclaimFacts
+from kboot.facts.measured_types import FirstReads, ReadSample, RotSample
 from kboot.facts.types import CacheFacts, NodeFacts
 from kboot.facts.upkeep import collect_upkeep
-from kboot.facts.upkeep_types import UpkeepFacts
 from kboot.host.first_reads import first_reads
 from kboot.host.paths import Paths
 from kboot.host.probes import ask_in_child

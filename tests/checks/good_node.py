@@ -8,12 +8,12 @@ from typing import Any
 from kboot.answers import RateLimit, SourceAnswer
 from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
 from kboot.engines import engine
-from kboot.facts.asked_types import AllReduce, AskedFacts, DiagTest, LiveWorker, WeightShare
+from kboot.facts.asked_types import AllReduce, DiagTest, LiveWorker, WeightShare
+from kboot.facts.doctor_types import AskedFacts, KeptFacts, MeasuredFacts, UpkeepFacts
 from kboot.facts.fleet_types import FleetFacts, FleetNode, NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, HealthFacts, PciHealth, RemappedRows
 from kboot.facts.kept_types import (
     IndexFacts,
-    KeptFacts,
     PastBoot,
     ReclaimFacts,
     SelfFacts,
@@ -21,7 +21,7 @@ from kboot.facts.kept_types import (
     TermsFacts,
 )
 from kboot.facts.link_types import Bridge, CudaDevice, CudaFacts, Imex, LinkFacts
-from kboot.facts.measured_types import FirstReads, MeasuredFacts, ReadSample, RotSample
+from kboot.facts.measured_types import FirstReads, ReadSample, RotSample
 from kboot.facts.system_types import IdleState, SystemFacts
 from kboot.facts.types import (
     CacheFacts,
@@ -41,7 +41,7 @@ from kboot.facts.types import (
     RdmaPort,
     TuneFacts,
 )
-from kboot.facts.upkeep_types import CdiSpec, Discard, DiskHealth, PortState, Services, UnitState, UpkeepFacts
+from kboot.facts.upkeep_types import CdiSpec, Discard, DiskHealth, PortState, Services, UnitState
 from kboot.host.kernel_clock import KernelClock
 from kboot.profile.types import (
     CheckpointAsk,

@@ -6,6 +6,7 @@ import pkgutil
 import re
 from dataclasses import replace
 from importlib import import_module
+from typing import get_type_hints
 
 import pytest
 from good_node import (
@@ -30,11 +31,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kboot.checks
+from kboot import answers
 from kboot.answers import RateLimit, SourceAnswer
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.every import CHECKS
 from kboot.checks.types import STATUSES, Check, Finding
+from kboot.facts import asked_types, kept_types, link_types, measured_types, upkeep_types
 from kboot.facts.asked_types import AllReduce, DiagTest, LiveWorker
+from kboot.facts.doctor_types import AskedFacts, KeptFacts, MeasuredFacts, UpkeepFacts
 from kboot.facts.fleet_types import NodeStatement
 from kboot.facts.health_types import Fabric, FabricManager, KernelEvent, RemappedRows
 from kboot.facts.kept_types import IndexFacts, LockFacts, ReclaimFacts, SmallFile, TermsFacts
@@ -54,11 +58,13 @@ from kboot.facts.upkeep_types import (
     Services,
     UnitState,
 )
+from kboot.host import kernel_clock
 from kboot.host.kernel_clock import KernelClock
 from kboot.profile.node_config import OperatorAsk
 from kboot.profile.types import Profile, VerifyAsk
 
 EVERY_CHECK = pytest.mark.parametrize("check", CHECKS, ids=[c.id for c in CHECKS])
+PARTS = (answers, asked_types, kept_types, kernel_clock, link_types, measured_types, upkeep_types)
 ZERO = "00000000-0000-0000-0000-000000000000"
 NO_GPU = {"nvml": "no-library", "gpus": (), "pci_bus_ids": ()}
 
@@ -327,6 +333,16 @@ def test_no_combination_raises(
 
     assert finding.status in STATUSES
     assert finding.seen
+
+
+def with_its_parts(kind: type[object]) -> st.SearchStrategy[object]:
+    """Return values of one of doctor's own facts, whose parts are imported for type checkers alone."""
+    parts = {name: value for module in PARTS for name, value in vars(module).items()}
+    return st.builds(kind, **{name: st.from_type(hint) for name, hint in get_type_hints(kind, None, parts).items()})
+
+
+for each in (AskedFacts, KeptFacts, MeasuredFacts, UpkeepFacts):
+    st.register_type_strategy(each, with_its_parts(each))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

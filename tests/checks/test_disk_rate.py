@@ -7,7 +7,8 @@ from dataclasses import replace
 from good_node import CHECKPOINT, PROFILE, node
 
 from kboot.checks import disk_rate
-from kboot.facts.measured_types import MeasuredFacts, ReadSample
+from kboot.facts.doctor_types import MeasuredFacts
+from kboot.facts.measured_types import ReadSample
 from kboot.profile.types import ServeAsk
 
 DISK = ReadSample(17 * 10**8, 1.0, 8)

@@ -28,6 +28,7 @@ from kboot.checks import (
     time_sync,
 )
 from kboot.checks.types import Check
+from kboot.facts.doctor_types import UpkeepFacts
 from kboot.facts.health_types import KernelEvent
 from kboot.facts.measured_types import FirstReads
 from kboot.facts.types import Disk, Gap
@@ -41,7 +42,6 @@ from kboot.facts.upkeep_types import (
     Readable,
     Services,
     UnitState,
-    UpkeepFacts,
 )
 from kboot.host.kernel_clock import KernelClock
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kboot.facts.collect import collect
+from kboot.facts.doctor_types import UpkeepFacts
 from kboot.facts.types import NodeFacts
 from kboot.facts.upkeep import FAILED_UNITS, OUR_UNITS, collect_upkeep
 from kboot.facts.upkeep_types import (
@@ -24,7 +25,6 @@ from kboot.facts.upkeep_types import (
     Readable,
     Services,
     UnitState,
-    UpkeepFacts,
 )
 from kboot.host.kernel_clock import KernelClock
 from kboot.host.paths import Paths, find_paths

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from report_samples import node_facts
 
-from kboot.facts.kept_types import KeptFacts, LockFacts
+from kboot.facts.doctor_types import KeptFacts, UpkeepFacts
+from kboot.facts.kept_types import LockFacts
 from kboot.facts.types import Mount
-from kboot.facts.upkeep_types import EnvSetting, UpkeepFacts
+from kboot.facts.upkeep_types import EnvSetting
 from kboot.report.private_names import private_names
 
 FACTS = node_facts()

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kboot.answers import RateLimit, SourceAnswer
-from kboot.facts.link_types import CudaFacts
-
 
 @dataclass(frozen=True, slots=True)
 class DiagTest:
@@ -71,25 +68,3 @@ class WeightShare:
     reserve_bytes: int
     room_bytes: int
     serves: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AskedFacts:
-    """None: not asked, or not readable; then a Gap says why.
-
-    cuda: what starting CUDA met. memory_policy: "" where set_mempolicy is allowed, else why not. sources: each, asked
-    for bytes. rate_limit: what the Hub says of it. diagnostics: of dcgmi. allreduce: of nccl-tests. workers: those that
-    serve; () where nothing of kboot runs. weights: as they are laid out here. trust: "" where the certificates that the
-    environment names can be read, or it names none; else why not. manager: where NVSwitches are on the bus.
-    """
-
-    cuda: CudaFacts | None = None
-    memory_policy: str | None = None
-    sources: tuple[SourceAnswer, ...] | None = None
-    rate_limit: RateLimit | None = None
-    diagnostics: tuple[DiagTest, ...] | None = None
-    allreduce: AllReduce | None = None
-    workers: tuple[LiveWorker, ...] | None = None
-    weights: WeightShare | None = None
-    trust: str | None = None
-    manager: ManagerState | None = None

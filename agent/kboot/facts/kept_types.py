@@ -88,22 +88,3 @@ class ReclaimFacts:
     asked: tuple[str, ...]
     said: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptFacts:
-    """None: not looked at, or nothing of it is here.
-
-    index: None where the weights are one file or nothing is listed. dangling: links of the snapshot that lead nowhere.
-    boots: newest first. newest_unix_s: the latest time this node ever wrote down.
-    """
-
-    index: IndexFacts | None = None
-    small: tuple[SmallFile, ...] | None = None
-    dangling: tuple[str, ...] = ()
-    locks: tuple[LockFacts, ...] | None = None
-    terms: TermsFacts | None = None
-    boots: tuple[PastBoot, ...] | None = None
-    newest_unix_s: float | None = None
-    itself: SelfFacts | None = None
-    reclaim: ReclaimFacts | None = None

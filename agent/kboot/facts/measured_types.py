@@ -35,20 +35,3 @@ class RotSample:
     files: int
     size_bytes: int
     wrong: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredFacts:
-    """None: not measured.
-
-    disk: real shards, past the page cache. mapped: pages of a shard, touched one after the other as mapped loading
-    does; None where all that was tried is in memory already. hashing: SHA-256 on as many threads as a verification
-    takes. folder: what does not work in the cache folder, of the trial of locks, renames and times; empty = all works.
-    """
-
-    disk: ReadSample | None = None
-    mapped: ReadSample | None = None
-    hashing: ReadSample | None = None
-    first_reads: FirstReads | None = None
-    rot: RotSample | None = None
-    folder: tuple[str, ...] | None = None

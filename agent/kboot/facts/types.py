@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kboot.facts.asked_types import AskedFacts
 from kboot.facts.basic_types import Gap as Gap
 from kboot.facts.basic_types import MemoryFacts as MemoryFacts
 from kboot.facts.basic_types import Mount as Mount
 from kboot.facts.basic_types import OsFacts as OsFacts
 from kboot.facts.basic_types import Throttling as Throttling
+from kboot.facts.doctor_types import AskedFacts, KeptFacts, MeasuredFacts, UpkeepFacts
 from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.health_types import HealthFacts
-from kboot.facts.kept_types import KeptFacts
 from kboot.facts.link_types import LinkFacts
-from kboot.facts.measured_types import MeasuredFacts
 from kboot.facts.system_types import SystemFacts
-from kboot.facts.upkeep_types import UpkeepFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +48,7 @@ class NumaNode:
     """cpus may be empty (memory-only nodes, as on Grace). distances: by node number.
 
     memory_files_bytes: page cache that the kernel gives back when memory is wanted; None where it does not say.
+    memory_allowed: no cpuset keeps its memory from this process.
     """
 
     number: int
@@ -59,6 +57,7 @@ class NumaNode:
     memory_free_bytes: int | None
     distances: Mapping[int, int]
     memory_files_bytes: int | None = None
+    memory_allowed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from kboot.facts.blocked import collect_blocked
+from kboot.facts.doctor_types import UpkeepFacts
 from kboot.facts.env_files import assignments, odd_lines
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo, real_path, unescape
 from kboot.facts.process import ENGINE_UNIT, Unit, pids_of
@@ -25,7 +26,6 @@ from kboot.facts.upkeep_types import (
     PortState,
     Services,
     UnitState,
-    UpkeepFacts,
 )
 from kboot.host.environs import pids_with
 from kboot.host.listeners import listeners

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kboot.host.kernel_clock import KernelClock
-
 
 @dataclass(frozen=True, slots=True)
 class DiskHealth:
@@ -110,32 +108,3 @@ class Readable:
     what: str
     where: str
     says: str
-
-
-@dataclass(frozen=True, slots=True)
-class UpkeepFacts:
-    """None: this machine, or a recording, does not say.
-
-    smart_tool: the program that was asked. disks: what it said. discard: of the disk below the state folder.
-    lost_mounts: mount points of /etc/fstab and mount units above kboot's folders where nothing is mounted.
-    secure_boot: of the firmware. lockdown: the kernel's, "none" or stricter. nvidia_module: one is loaded.
-    environ: variables that change what kboot or an engine does, without secrets. env_files: odd lines of kboot's
-    environment files. identity: paths that belong to one machine and not into an image.
-    """
-
-    smart_tool: str = ""
-    disks: tuple[DiskHealth, ...] = ()
-    discard: Discard | None = None
-    lost_mounts: tuple[str, ...] = ()
-    clock: KernelClock | None = None
-    services: Services | None = None
-    secure_boot: bool | None = None
-    lockdown: str = ""
-    nvidia_module: bool | None = None
-    cdi: tuple[CdiSpec, ...] = ()
-    blocked: tuple[Blocked, ...] | None = None
-    port: PortState | None = None
-    environ: tuple[EnvSetting, ...] | None = None
-    env_files: tuple[EnvLine, ...] | None = None
-    readable: tuple[Readable, ...] | None = None
-    identity: tuple[str, ...] | None = None
