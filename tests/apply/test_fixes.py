@@ -83,6 +83,20 @@ def test_a_file_whose_name_is_taken_again_is_not_called_undone(tmp_path: Path) -
     assert ("new", "old") == (lock.read_text(), lock.with_name("a.lock.kboot-aside").read_text())
 
 
+def test_a_second_file_of_the_name_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
+    """What was put aside before stays, and what undoes that; the second stays where it is."""
+    lock = tmp_path / "a.lock"
+    fix = PutAside(str(lock), "")
+    for text in ("first", "second"):
+        lock.write_text(text)
+        done, _ = apply_fixes([("c", fix)], paths_in(tmp_path), yes)
+    (failed,) = done
+
+    assert ("failed", "aside-is-taken") == (failed.status, failed.error.code if failed.error else "")
+    assert ("second", "first") == (lock.read_text(), lock.with_name("a.lock.kboot-aside").read_text())
+    assert ".kboot-aside" in (tmp_path / "run" / UNDO).read_text()
+
+
 def test_what_a_killed_run_had_not_changed_yet_needs_no_undoing(tmp_path: Path) -> None:
     """Its script has both; the second file was never moved, and is where the script would bring it."""
     one, two = tmp_path / "one.lock", tmp_path / "two.lock"

@@ -77,10 +77,21 @@ def _do(fix: Fix, still: Callable[[PutAside], bool]) -> bool:
             path = Path(fix.path)
             if not exists(path) or not still(fix):
                 return False
-            rename(path, path.with_name(path.name + ASIDE))
+            _put_aside(path)
             return True
         case _:
             assert_never(fix)
+
+
+def _put_aside(path: Path) -> None:
+    aside = path.with_name(path.name + ASIDE)
+    if exists(aside):
+        raise ActionFailed(
+            "aside-is-taken",
+            f"{aside} is there from an earlier fix and would be lost",
+            hint=f"remove it if nothing is missed: `rm {quote(str(aside))}`",
+        )
+    rename(path, aside)
 
 
 def _write(fix: WriteValue) -> bool:
