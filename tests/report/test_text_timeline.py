@@ -11,6 +11,7 @@ from kboot.report.price import HourPrice
 from kboot.report.render_text import Style
 from kboot.report.text_timeline import draw_bar, history_text, timeline_text
 from kboot.report.timeline import make_timeline
+from kboot.report.types import Span
 
 Golden = Callable[[str, str], None]
 EARLIER = [kimi_boot(fetch_s=900.0 + n, at=T0 - 1e5 * (n + 1)) for n in range(4)]
@@ -29,6 +30,15 @@ def test_a_small_boot(golden: Golden) -> None:
 def test_a_failed_boot(golden: Golden) -> None:
     """A boot that failed shows how far it came and ends with its error and hint."""
     golden("timeline-failed.txt", timeline_text(make_timeline(failed_boot())))
+
+
+def test_what_took_longest_took_as_long_as_its_bar_says() -> None:
+    """Slack between two phases belongs to neither, though the critical path has no holes."""
+    spans = (Span("plan", "kboot", T0, T0 + 0.38), Span("fetch", "kboot", T0 + 0.40, T0 + 0.65))
+    boot = replace(demo_boot(), spans=spans, ready_unix_s=T0 + 0.65, finished_unix_s=T0 + 0.65)
+    text = timeline_text(make_timeline(boot))
+
+    assert "longest   0.38 s plan, 58 % of the boot" in text
 
 
 def test_no_line_of_a_timeline_is_wider_than_the_terminal() -> None:

@@ -123,12 +123,19 @@ def _worth_naming(timeline: Timeline) -> tuple[Step, ...]:
 
 
 def _step_words(step: Step, timeline: Timeline) -> str:
-    part = f"{100 * step.seconds / timeline.total_s:.0f} %" if timeline.total_s > 0 else ""
+    seconds = _as_drawn(step, timeline)
+    part = f"{100 * seconds / timeline.total_s:.0f} %" if timeline.total_s > 0 else ""
     kind = " (waiting)" if step.kind == "wait" else ""
     of = [s.detail for s in timeline.spans if (s.lane, s.name) == (step.lane, step.name) == ("engine", step.name)]
     ranks = f"; {of[0]}" if of and of[0] else ""
     whole = "boot" if timeline.report.what == "boot" else "run"
-    return f"{show_seconds(step.seconds)} {step.name}{kind}, {part} of the {whole}{ranks}"
+    return f"{show_seconds(seconds)} {step.name}{kind}, {part} of the {whole}{ranks}"
+
+
+def _as_drawn(step: Step, timeline: Timeline) -> float:
+    """Return a step's seconds; where only slack parts it from its bar, what stands beside the bar."""
+    bars = [s.seconds for s in timeline.spans if step.kind == "span" and (s.lane, s.name) == (step.lane, step.name)]
+    return next((seconds for seconds in bars if abs(seconds - step.seconds) <= SLACK_S), step.seconds)
 
 
 def _comparison_lines(comparison: Comparison | None, what: RunKind, width: int) -> list[str]:
