@@ -28,7 +28,10 @@ GATED = {"x-error-code": "GatedRepo"}
         (404, {"x-error-code": "RevisionNotFound"}, PINNED, "revision-gone", False),  # B043
         (404, {"x-error-code": "EntryNotFound"}, SHARD, "file-not-found", False),
         (404, {}, ASKED, "not-found", False),
+        (403, {"x-error-message": "Access to this resource is disabled."}, ASKED, "repo-disabled", False),
+        (407, {}, ASKED, "proxy-refused", False),
         (408, {}, SHARD, "source-failing", True),
+        (425, {}, SHARD, "source-failing", True),
         (429, {}, SHARD, "rate-limited", True),
         (500, {}, SHARD, "source-failing", True),
         (503, {"retry-after": "7"}, SHARD, "source-busy", True),
@@ -54,10 +57,27 @@ def test_401_and_403_are_told_apart_by_name() -> None:
     assert "scope" in (gated.hint or "")
 
 
+def test_a_gated_repository_without_a_token_is_told_so() -> None:
+    """The token alone would not help: its terms must be accepted first."""
+    error = refusal(401, GATED, "", NO_TOKEN, 0.0)
+
+    assert "it is gated, and no token was given" in error.message
+    assert "accept its terms" in (error.hint or "")
+
+
+def test_a_web_page_in_place_of_a_refusal_is_not_the_hubs() -> None:
+    """zylon-ai/private-gpt#1854: a firewall's 403 says nothing of the token."""
+    error = refusal(403, {}, "<html><body>Blocked by policy</body></html>", ASKED, 0.0)
+
+    assert "auth-forbidden" == error.code
+    assert "HF_TOKEN" not in error.message and "firewall" in (error.hint or "")
+
+
 @pytest.mark.parametrize(
     ("headers", "wait_s"),
     [
         ({"retry-after": "30"}, 30.0),
+        ({"retry-after": "60.5"}, 60.5),
         ({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, 40.0),
         ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),

@@ -24,6 +24,7 @@ _FOR_ALL = frozenset(
         "host-unknown",
         "proxy-not-supported",
         "proxy-not-valid",
+        "repo-disabled",
         "repo-not-found",
         "revision-gone",
         "revision-not-found",

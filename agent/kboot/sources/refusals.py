@@ -15,7 +15,11 @@ _SKEWED = re.compile(r"RequestTimeTooSkewed|not yet valid", re.IGNORECASE)
 _SAID = re.compile(r"<(?:Message|Code)>([^<]{1,160})<")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _RESET = re.compile(r"\bt=(\d+)")
+_PAGE = re.compile(r"\s*<(?:!doctype html|html|!--)", re.IGNORECASE)
+_SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _MAX_DAYS_S = 7 * 86400.0
+_DISABLED = "access to this resource is disabled"
+_TERMS = "accept its terms on the repository's page; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,12 @@ def refusal(status: int, headers: Mapping[str, str], text: str, asked: Asked, no
             )
         case 401:
             return _unauthorized(error_code, said, asked)
+        case 403 if _PAGE.match(text) and not error_code:
+            return SourceError(
+                "auth-forbidden",
+                f"{asked.host} answers 403 for {asked.what} with a web page",
+                hint="a proxy or firewall on the way may have written it: read it with `curl -v`",
+            )
         case 403:
             return _forbidden(error_code, said, asked)
         case 407:
@@ -79,7 +89,7 @@ def refusal(status: int, headers: Mapping[str, str], text: str, asked: Asked, no
                 where=_lines(said),
                 retry_after_s=_retry_after_s(headers, now_unix_s),
             )
-        case _ if status == 408 or status >= 500:
+        case _ if status in (408, 425) or status >= 500:
             wait_s = _retry_after_s(headers, now_unix_s)
             message = f"{asked.host} answers {status} for {asked.what}"
             if wait_s is not None:
@@ -111,23 +121,31 @@ def _unauthorized(error_code: str, said: str, asked: Asked) -> SourceError:
             hint="check the spelling; for a private repository set HF_TOKEN",
         )
     about = f"the token from {asked.token} is not accepted" if asked.token else "no token was given"
+    gated = error_code == "GatedRepo"
     return SourceError(
         "auth",
-        f"{asked.host} answers 401 for {asked.repo}: {about}",
+        f"{asked.host} answers 401 for {asked.repo}: {'it is gated, and ' if gated else ''}{about}",
         where=_lines(said),
-        hint="make a token that may read this repository and set HF_TOKEN, or name a token_file in kboot.toml",
+        hint=(_TERMS if gated else "")
+        + "make a token that may read this repository and set HF_TOKEN, or name a token_file in kboot.toml",
     )
 
 
 def _forbidden(error_code: str, said: str, asked: Asked) -> SourceError:
+    if _DISABLED in said.lower():
+        return SourceError(
+            "repo-disabled",
+            f"{asked.host} answers 403: it has disabled {asked.repo} for everybody",
+            where=_lines(said),
+            hint="its page may say why; another repository, or a copy of your own, must be named",
+        )
     who = f"the token from {asked.token}" if asked.token else "a request without a token"
     if error_code == "GatedRepo":
         return SourceError(
             "auth-gated",
             f"{asked.host} answers 403 for {asked.repo}: it is gated, and {who} may not read it",
             where=_lines(said),
-            hint="accept its terms on the repository's page; a fine-grained token needs the scope "
-            "'read access to public gated repos'",
+            hint=f"{_TERMS}a fine-grained token needs the scope 'read access to public gated repos'",
         )
     return SourceError(
         "auth-forbidden", f"{asked.host} answers 403 for {asked.what}: {who} may not read it", where=_lines(said)
@@ -168,7 +186,7 @@ def _not_found(status: int, error_code: str, said: str, asked: Asked) -> SourceE
 def _retry_after_s(headers: Mapping[str, str], now_unix_s: float) -> float | None:
     """Read Retry-After (seconds or a date), else the reset of a RateLimit header (`"api";r=0;t=55`)."""
     value = headers.get("retry-after", "").strip()
-    if value.isdecimal():
+    if _SECONDS.fullmatch(value):
         return min(float(value), _MAX_DAYS_S)
     if value:
         try:
