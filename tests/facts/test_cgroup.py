@@ -47,6 +47,16 @@ def test_the_tightest_value_on_the_path_holds(tmp_path: Path) -> None:
     )
 
 
+def test_no_more_than_memory_high_is_of_use(tmp_path: Path) -> None:
+    """kubernetes#2570 and MemoryHigh= of a unit: above it every allocation waits until something else was given up."""
+    top = "/sys/fs/cgroup/pod"
+    limits = {f"{top}/memory.max": "8000000", f"{top}/memory.high": "6400000"}
+    where = {"/proc/self/cgroup": "0::/pod", "/proc/self/mountinfo": V2_MOUNT}
+
+    assert 6400000 == memory_limit_bytes(reader(tmp_path / "a", where | limits))
+    assert 8000000 == memory_limit_bytes(reader(tmp_path / "b", where | limits | {f"{top}/memory.high": "max"}))
+
+
 def test_version_1_has_a_folder_for_each_controller(tmp_path: Path) -> None:
     """Mount points come from mountinfo; -1 and the largest number are no limits."""
     found = reader(

@@ -312,3 +312,13 @@ def test_workers_are_on_their_node_where_it_has_a_core_for_each(machine: tuple[N
             assert {gpu.numa_node} == {facts.cpu.node_of[cpu] for cpu in share.cpus}
             others = sum(g.numa_node == gpu.numa_node for g in gpus)
             assert len({facts.cpu.core_of[cpu] for cpu in share.cpus}) == len(cores[gpu.numa_node or 0]) // others
+
+
+def test_memory_is_not_bound_to_a_node_that_a_cpuset_keeps_away() -> None:
+    """sglang#28401: numactl refuses it, and a worker ends before its Python starts."""
+    node = literals.hgx_h100()
+    numa = tuple(replace(n, memory_allowed=n.number != 0) for n in node.numa)
+    placement = place(replace(node, numa=numa), 8, NO_HOUSEKEEPING)
+
+    assert {None} == {w.memory_node for w in placement.workers}
+    assert "a cpuset keeps the memory of NUMA node 0 away (cpuset.mems): not bound to it" in placement.notes

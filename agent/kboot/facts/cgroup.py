@@ -14,6 +14,8 @@ from kboot.facts.reader import Reader, whole_number
 _ROOT = "/sys/fs/cgroup"
 _NO_LIMIT_BYTES = 1 << 60  # v1 writes the largest page-aligned number for "no limit"
 
+_MEMORY_FILES = {1: ("memory.limit_in_bytes",), 2: ("memory.max", "memory.high")}
+
 Controller = Literal["cpuset", "cpu", "memory"]
 
 
@@ -69,16 +71,16 @@ def throttling(reader: Reader, pid: int | Literal["self"] = "self") -> Throttlin
 
 
 def memory_limit_bytes(reader: Reader) -> int | None:
-    """Return the tightest memory limit on the path; None without one."""
+    """Return the tightest memory limit on the path; None without one.
+
+    Above memory.high processes are not killed, but stopped until the kernel has won memory back: no more is of use.
+    """
     limits = (
-        whole_number(reader.optional(f"{level.folder}/{_memory_file(level)}") or "")
+        whole_number(reader.optional(f"{level.folder}/{name}") or "")
         for level in levels(reader, "memory")
+        for name in _MEMORY_FILES[level.version]
     )
     return min((limit for limit in limits if limit is not None and 0 <= limit < _NO_LIMIT_BYTES), default=None)
-
-
-def _memory_file(level: Level) -> str:
-    return "memory.max" if level.version == 2 else "memory.limit_in_bytes"
 
 
 def _quota(reader: Reader, level: Level) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kboot.facts.reader import Reader, kib_lines, whole_number
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from kboot.host.types import Host
 
 _NODE = "/sys/devices/system/node"
+_STATUS = "/proc/self/status"
 _FILES = ("Active(file)", "Inactive(file)")
 
 
@@ -19,10 +21,17 @@ def collect_numa(host: Host) -> tuple[tuple[NumaNode, ...], tuple[Gap, ...]]:
     """Read the online nodes; their numbers may have holes, and some may have no CPUs."""
     reader = Reader(host)
     numbers = reader.cpu_list("numa", f"{_NODE}/online") or ()
-    return tuple(_node(reader, number, numbers) for number in numbers), reader.gaps
+    allowed = _allowed(reader)
+    return tuple(_node(reader, number, numbers, allowed) for number in numbers), reader.gaps
 
 
-def _node(reader: Reader, number: int, numbers: tuple[int, ...]) -> NumaNode:
+def _allowed(reader: Reader) -> tuple[int, ...] | None:
+    """Return the nodes whose memory a cpuset leaves to this process; None where the kernel does not say."""
+    found = re.search(r"^Mems_allowed_list:\s*(\S+)$", reader.optional(_STATUS) or "", re.MULTILINE)
+    return reader.parsed_list("numa", _STATUS, found[1]) if found else None
+
+
+def _node(reader: Reader, number: int, numbers: tuple[int, ...], allowed: tuple[int, ...] | None) -> NumaNode:
     folder, fact = f"{_NODE}/node{number}", f"numa.{number}"
     memory = kib_lines(reader.text(f"{fact}.memory", f"{folder}/meminfo") or "")
     return NumaNode(
@@ -32,6 +41,7 @@ def _node(reader: Reader, number: int, numbers: tuple[int, ...]) -> NumaNode:
         memory_free_bytes=memory.get("MemFree"),
         distances=_distances(reader, fact, f"{folder}/distance", numbers),
         memory_files_bytes=sum(files) if (files := [memory[f] for f in _FILES if f in memory]) else None,
+        memory_allowed=allowed is None or number in allowed,
     )
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -215,6 +216,9 @@ class Recorder:
             made["/proc/self/limits"] = _limits_text(self._host.limits())
         except OSError:  # a recorded machine recorded again: what it lacked stays absent
             pass
+        with suppress(OSError):
+            told = self._host.read_text("/proc/self/status").splitlines()
+            status += [line for line in told if line.startswith("Mems_allowed_list:")]
         made["/proc/self/status"] = "\n".join(status)
         return made
 

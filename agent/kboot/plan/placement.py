@@ -60,6 +60,7 @@ def place(facts: NodeFacts, workers: int, ask: CpuAsk, gpus: Sequence[Gpu] | Non
     spare = tuple(cpu for cpu in usable if cpu not in taken)
     notes = (
         *_notes_on_limits(facts.cpu, usable),
+        *_notes_on_memory(facts.numa),
         *others.notes,
         *_notes_on_locality(gpus, seats),
         *([_why_not_pinned(ask, len(cores), len(seats))] if shared else _notes_on_idle(facts, seats, spare)),
@@ -181,11 +182,12 @@ def _threads(cpu: CpuFacts, cpus: Core, seats: int, *, shared: bool) -> int:
 def _memory_node(home: int | None, cpus: Core, facts: NodeFacts) -> int | None:
     """Return the node to take memory from: the worker's, or that of its CPUs where they are all elsewhere.
 
-    None where locality is unknown, the node has no memory, or there is only one to choose from.
+    None where locality is unknown, the node has no memory or a cpuset keeps it away (binding to it is refused then:
+    numactl#223, sglang#28401), or there is only one to choose from.
     """
     near = {facts.cpu.node_of.get(cpu) for cpu in cpus}
     node = home if home is None or home in near or len(near) != 1 else near.pop()
-    with_memory = [n.number for n in facts.numa if n.cpus and n.memory_total_bytes != 0]
+    with_memory = [n.number for n in facts.numa if n.cpus and n.memory_total_bytes != 0 and n.memory_allowed]
     return node if node in with_memory and len(with_memory) > 1 else None
 
 
@@ -197,6 +199,12 @@ def _notes_on_limits(cpu: CpuFacts, usable: Sequence[int]) -> Iterable[str]:
     if cpu.throttled is not None and cpu.throttled.throttled_periods:
         stopped = f"{cpu.throttled.throttled_periods} of {cpu.throttled.periods} periods"
         yield f"the quota of {cpu.throttled.folder} has stopped its processes in {stopped} so far"
+
+
+def _notes_on_memory(nodes: Sequence[NumaNode]) -> Iterable[str]:
+    kept = [node.number for node in nodes if not node.memory_allowed]
+    if kept:
+        yield f"a cpuset keeps the memory of NUMA node {format_cpu_list(kept)} away (cpuset.mems): not bound to it"
 
 
 def _notes_on_locality(gpus: Sequence[Gpu], seats: Sequence[_Seat]) -> Iterable[str]:
