@@ -38,6 +38,14 @@ def test_a_container_with_some_of_the_gpus_has_lost_none() -> None:
     assert "ok" == gpu_count.run(facts, None, None).status
 
 
+def test_a_job_of_slurm_with_some_of_the_gpus_has_lost_none() -> None:
+    """ollama#11356: its cgroup shows the devices that were asked for, sysfs all of the node."""
+    given = node(gpu={"gpus": NODE.gpu.gpus[:2]})
+
+    assert "fail" == gpu_count.run(given, None, None).status
+    assert "ok" == gpu_count.run(replace(given, os=replace(NODE.os, slurm_job=True)), None, None).status
+
+
 def test_a_driver_that_is_too_old_is_not_called_no_gpu() -> None:
     """B155: the PCI id and the driver's version are named where the probe failed."""
     facts = node(gpu={"gpus": (), "pci_bus_ids": ("0000:31:00.0",), "driver_version": "570.86.15"})

@@ -14,6 +14,8 @@ from kboot.facts.cpu import collect_cpu
 from kboot.facts.engine import collect_engine
 from kboot.facts.gpu import collect_gpu, normal_bus_id
 from kboot.facts.memory import collect_memory
+from kboot.facts.mounts import MOUNTINFO
+from kboot.facts.numa import collect_numa
 from kboot.facts.os import collect_os
 from kboot.facts.storage import collect_storage
 from kboot.facts.tune import collect_tune, setting_value
@@ -32,6 +34,9 @@ def tree(root: Path, files: dict[str, str]) -> RecordedHost:
     return RecordedHost(root)
 
 
+_BIND = "505 496 254:1 %s /etc/hosts rw,relatime - ext4 /dev/vda1 rw"
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
@@ -42,11 +47,32 @@ def tree(root: Path, files: dict[str, str]) -> RecordedHost:
         ({"/proc/1/environ": "PATH=/bin\0container=lxc\0"}, "lxc"),
         ({"/proc/1/environ": "not_container=x\0"}, None),
         ({"/proc/self/cgroup": "0::/kubepods.slice/pod7", "/.dockerenv": ""}, "kubernetes"),
+        # tidb#38659, mock#986: with a cgroup namespace the path is "/"
+        ({"/proc/self/cgroup": "0::/", MOUNTINFO: f"{_BIND % '/var/lib/kubelet/pods/3f/etc-hosts'}"}, "kubernetes"),
+        ({"/proc/self/cgroup": "0::/", MOUNTINFO: f"{_BIND % '/docker/containers/6682/hosts'}"}, "docker"),
+        ({"/proc/self/cgroup": "0::/", MOUNTINFO: "9 1 0:5 / /var/lib/kubelet/pods/3f/x rw - tmpfs t rw"}, None),
     ],
 )
 def test_the_container_is_named(tmp_path: Path, files: dict[str, str], expected: str | None) -> None:
     """By what its manager leaves; a plain machine has none."""
     assert expected == collect_os(tree(tmp_path, files))[0].container
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0", True),
+        ("0::/system.slice/node1_slurmstepd.scope/job_7/step_0", True),  # treydock/cgroup_exporter#30
+        ("0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0", True),  # slurm-job-exporter#66: from 26.05 on
+        ("9:devices:/slurm/uid_1000/job_7/step_0", True),
+        ("9:devices:/slurm_node1/uid_1000/job_7/step_0", True),
+        ("0::/system.slice/slurmd.service", False),
+        ("0::/user.slice/user-1000.slice", False),
+    ],
+)
+def test_a_job_of_slurm_is_told_by_its_cgroup(tmp_path: Path, path: str, expected: bool) -> None:
+    """Not by the environment, which a service that was started in a job has too."""
+    assert expected == collect_os(tree(tmp_path, {"/proc/self/cgroup": path}))[0].slurm_job
 
 
 @pytest.mark.parametrize(
@@ -393,3 +419,14 @@ def test_cpus_switched_off_and_dies_are_told(tmp_path: Path) -> None:
 
     assert ((3,), {0: 0, 1: 0, 2: 2}) == (facts.offline, facts.die_of)
     assert ((3,), {}) == (older.offline, older.die_of)
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed"), [("Mems_allowed_list:\t1\n", [False, True]), ("Name:\tx\n", [True, True])]
+)
+def test_memory_that_a_cpuset_keeps_away_is_told(tmp_path: Path, line: str, allowed: list[bool]) -> None:
+    """numactl#223: a node is there, and its memory is not for this process; without the line nothing is kept away."""
+    nodes = "/sys/devices/system/node"
+    host = tree(tmp_path, {f"{nodes}/online": "0-1\n", "/proc/self/status": line})
+
+    assert allowed == [node.memory_allowed for node in collect_numa(host)[0]]

@@ -81,11 +81,11 @@ def _said(facts: NodeFacts, devices: tuple[str, ...]) -> tuple[str, ...]:
 def _lost(facts: NodeFacts) -> tuple[str, ...]:
     """Return bus ids on the bus that NVML did not list, or else indices that NVML counted but could not open.
 
-    A container sees the whole bus but only the GPUs it was given.
+    A container, or a job of Slurm, sees the whole bus but only the GPUs it was given.
     """
     listed = {g.bus_id for g in facts.gpu.gpus}
     unlisted = tuple(b for b in facts.gpu.pci_bus_ids if b not in listed)
-    if unlisted and facts.os.container is None and "" not in listed:
+    if unlisted and facts.os.container is None and not facts.os.slurm_job and "" not in listed:
         return unlisted
     return tuple(sorted({_gap_index(g) for g in facts.gaps} - _indices(facts) - {""}))
 

@@ -19,7 +19,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class OsFacts:
-    """boot_id: /proc/sys/kernel/random/boot_id. boot_unix_s: when the kernel started. container: None outside one."""
+    """boot_id: /proc/sys/kernel/random/boot_id. boot_unix_s: when the kernel started. container: None outside one.
+
+    slurm_job: the cgroup of a job is around this process, which may see only the devices that are its own.
+    """
 
     hostname: str
     pretty_name: str
@@ -29,6 +32,7 @@ class OsFacts:
     boot_unix_s: float | None
     container: str | None
     uid: int
+    slurm_job: bool = False
 
 
 @dataclass(frozen=True, slots=True)

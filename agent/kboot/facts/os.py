@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kboot.facts.basic_types import Gap, OsFacts
+from kboot.facts.mounts import MOUNTINFO, parse_mountinfo
 from kboot.facts.reader import Reader
 
 if TYPE_CHECKING:
@@ -20,6 +21,15 @@ _CGROUP_WORDS = (
     ("containerd", "containerd"),
     ("/lxc", "lxc"),
 )
+# Where a container's own files of the network come from; it may see no cgroup but its own, whose path is "/" then.
+_BOUND = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+_BOUND_WORDS = (
+    ("kubelet/pods/", "kubernetes"),
+    ("docker/containers/", "docker"),
+    ("io.containerd", "containerd"),
+    ("containers/storage/", "podman"),
+)
+_JOBS = re.compile(r"slurmstepd\.scope/|/slurm(?:_[^/\n]+)?/uid_")
 
 
 def collect_os(host: Host) -> tuple[OsFacts, tuple[Gap, ...]]:
@@ -33,6 +43,7 @@ def collect_os(host: Host) -> tuple[OsFacts, tuple[Gap, ...]]:
         boot_id=(reader.text("os.boot_id", "/proc/sys/kernel/random/boot_id") or "").strip(),
         boot_unix_s=_boot_unix_s(reader),
         container=_container(reader),
+        slurm_job=_in_job(reader),
         uid=host.uid(),
     )
     return facts, reader.gaps
@@ -92,4 +103,11 @@ def _container(reader: Reader) -> str | None:
     for path, name in _CONTAINER_FILES:
         if reader.host.exists(path):
             return name
-    return None
+    mounts = parse_mountinfo(reader.optional(MOUNTINFO) or "")
+    roots = " ".join(mount.root for mount in mounts if mount.mount_point in _BOUND)
+    return next((name for word, name in _BOUND_WORDS if word in roots), None)
+
+
+def _in_job(reader: Reader) -> bool:
+    """Return whether the cgroup of a Slurm job is around this process; its name is a number or, from 26.05, another."""
+    return _JOBS.search(reader.optional("/proc/self/cgroup") or "") is not None
