@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from cli_run import Kboot
 
 Script = Callable[[str], str]
@@ -43,6 +44,22 @@ def test_usage_errors_have_the_same_form(kboot: Kboot) -> None:
     assert text.err.startswith("error: usage\n")
     assert "hint: `kboot boot --help`" in text.err
     assert "usage" == doc.doc["code"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fit", "--gpus", "0"), "--gpus is 0; wanted: at least 1"),
+        (("plan", "--rank", "x"), "--node-rank is x; wanted: a whole number"),
+        (("verify", "--older-than-h", "-1"), "--older-than-h is -1; wanted: at least 0"),
+        (("timeline", "--usd-per-hour", "nan"), "--usd-per-hour is nan; wanted: a finite number"),
+    ],
+)
+def test_a_number_out_of_range_is_told_as_profiles_tell_it(kboot: Kboot, words: tuple[str, ...], said: str) -> None:
+    """What it is and what is wanted, with the help to read."""
+    ran = kboot(*words)
+
+    assert (2, ["error: usage", f"  {said}", f"hint: `kboot {words[0]} --help`"]) == (ran.status, ran.err.splitlines())
 
 
 def test_the_hint_names_the_command_that_was_typed(kboot: Kboot) -> None:

@@ -10,6 +10,7 @@ import click
 from kboot.cli.edge import Finished
 from kboot.cli.options import (
     Asked,
+    AtLeast,
     Command,
     Common,
     Node,
@@ -51,8 +52,8 @@ _LAST = "not sealed yet: the last step is `kboot bake --finish --this-machine`, 
     ),
 )
 @click.option("--gpu", metavar="CLASS", help="Make it for this class of GPU, e.g. B300; none is needed here.")
-@click.option("--gpus", type=click.IntRange(0), metavar="N", help="GPUs of each node it is for.")
-@click.option("--nodes", type=click.IntRange(1), metavar="N", help="Nodes of the layout it is for.")
+@click.option("--gpus", type=AtLeast(0), metavar="N", help="GPUs of each node it is for.")
+@click.option("--nodes", type=AtLeast(1), metavar="N", help="Nodes of the layout it is for.")
 @click.option("--driver", default="", metavar="V", help="Driver on the nodes; without it the one in this image.")
 @click.option("--cuda", default="", metavar="V", help="CUDA version of that driver, e.g. 13.0.")
 @click.option("--no-weights", is_flag=True, help="Everything but the weights; a node fetches them at its first boot.")

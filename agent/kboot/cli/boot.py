@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import Asked, Command, Common, open_node, own_machine_options, profile_options
+from kboot.cli.options import Asked, AtLeast, Command, Common, open_node, own_machine_options, profile_options
 from kboot.cli.running import RUN_STATUSES, run_boot
 from kboot.errors import ExitStatus, UsageError
 
@@ -48,7 +48,7 @@ PHASE_NAMES = ("tune", "cache", "fetch", "verify", "publish", "warm", "handoff",
 )
 @click.option(
     "--node-rank",
-    type=click.IntRange(0),
+    type=AtLeast(0),
     metavar="N",
     help="This node's place in the layout; without it as [fleet] has it, else 0.",
 )

@@ -9,6 +9,7 @@ import click
 
 from kboot.cli.options import (
     Asked,
+    AtLeast,
     Command,
     Common,
     need_this_machine,
@@ -35,7 +36,7 @@ from kboot.errors import ExitStatus, UsageError
     ),
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- CMD...]")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="With CMD: GPU workers it will start.")
+@click.option("--workers", type=AtLeast(1), metavar="N", help="With CMD: GPU workers it will start.")
 @profile_options
 @own_machine_options
 def command(common: Common, asked: Asked, words: tuple[str, ...], workers: int | None) -> None:

@@ -11,6 +11,7 @@ import click
 from kboot.cli.edge import Finished
 from kboot.cli.options import (
     Asked,
+    AtLeast,
     Command,
     Common,
     Node,
@@ -66,8 +67,8 @@ class Target:
 )
 @click.argument("target", required=False, default="", metavar="[P|REPO|PATH]")
 @click.option("--gpu", metavar="CLASS", help="Class of GPU, e.g. B300.")
-@click.option("--gpus", type=click.IntRange(1), metavar="N", help="GPUs of each node.")
-@click.option("--nodes", type=click.IntRange(1), metavar="N", help="Nodes.")
+@click.option("--gpus", type=AtLeast(1), metavar="N", help="GPUs of each node.")
+@click.option("--nodes", type=AtLeast(1), metavar="N", help="Nodes.")
 @click.option("--offline", is_flag=True, help="Ask no source.")
 @profile_options
 @common_options

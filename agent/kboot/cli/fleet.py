@@ -9,6 +9,7 @@ import click
 from kboot.cli.edge import Finished
 from kboot.cli.options import (
     Asked,
+    AtLeast,
     Command,
     Common,
     Node,
@@ -89,7 +90,7 @@ def status_command(common: Common, asked: Asked) -> None:
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0),
+    type=AtLeast(0, float),
     default=600,
     metavar="S",
     show_default=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +52,35 @@ class Command(click.Command):
         if self.statuses:
             with formatter.section("Exit status"):
                 formatter.write_dl([(str(int(status)), meaning) for status, meaning in self.statuses])
+
+
+class AtLeast(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """A number of so much or more; what is no such number is told in the words in which profiles tell it."""
+
+    name = "number"
+
+    def __init__(self, least: int, kind: type[int] | type[float] = int) -> None:
+        self._least = least
+        self._kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number.
+
+        Raises:
+            UsageError: it is none, or too small.
+        """
+        try:
+            number = self._kind(value)
+        except ValueError:
+            wanted = "a whole number" if self._kind is int else "a number"
+        else:
+            if self._least <= number < inf:
+                return number
+            wanted = f"at least {self._least}" if number < self._least else "a finite number"
+        option = max(param.opts, key=len) if param else "a value"
+        raise UsageError(
+            "usage", f"{option} is {value}; wanted: {wanted}", hint=f"`{ctx.command_path} --help`" if ctx else None
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import click
 
 from kboot.cli.options import (
     Asked,
+    AtLeast,
     Command,
     Common,
     Node,
@@ -48,11 +49,11 @@ PLAN_STATUSES = (
 @click.option("--serve", is_flag=True, help="Plan the start of the engine as well.")
 @click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
 @click.option("--gpu", metavar="CLASS", help="Only a layout for this class of GPU, e.g. B300.")
-@click.option("--nodes", type=click.IntRange(1), metavar="N", help="Only a layout of so many nodes.")
+@click.option("--nodes", type=AtLeast(1), metavar="N", help="Only a layout of so many nodes.")
 @click.option(
     "--node-rank",
     "--rank",
-    type=click.IntRange(0),
+    type=AtLeast(0),
     metavar="N",
     help="This node's place in the layout; without it as [fleet] has it, else 0.",
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import Command, Common, Node, common_options, open_node, painter
+from kboot.cli.options import AtLeast, Command, Common, Node, common_options, open_node, painter
 from kboot.errors import ExitStatus, FactMissing
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _COMPARED = 20
 )
 @click.option(
     "--usd-per-hour",
-    type=click.FloatRange(0),
+    type=AtLeast(0, float),
     metavar="USD",
     help="Price the wait: what this node costs; without it, its class's price.",
 )

@@ -9,6 +9,7 @@ import click
 from kboot.cli.edge import Finished
 from kboot.cli.options import (
     Asked,
+    AtLeast,
     Command,
     Common,
     common_options,
@@ -56,10 +57,10 @@ _MODES = ("ledger", "quick", "full")
     help="At idle priority, one file at a time, the one whose proof is the oldest first; read from the disk itself, "
     "with the page cache left as it was. A run that is stopped goes on where it was.",
 )
-@click.option("--rate-mib-s", type=click.IntRange(0), default=0, metavar="N", help="Read at most this; 0 = no limit.")
+@click.option("--rate-mib-s", type=AtLeast(0), default=0, metavar="N", help="Read at most this; 0 = no limit.")
 @click.option(
     "--older-than-h",
-    type=click.FloatRange(0),
+    type=AtLeast(0, float),
     default=0.0,
     metavar="H",
     help="Leave files that were hashed in the last H hours.",

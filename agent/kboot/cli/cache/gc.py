@@ -11,6 +11,7 @@ import click
 from kboot.cli.cache.folders import find_folders, keys_in_use
 from kboot.cli.options import (
     Asked,
+    AtLeast,
     Command,
     Common,
     Node,
@@ -62,9 +63,9 @@ class Garbage:
     statuses=_STATUSES,
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, remove nothing.")
-@click.option("--max-gib", type=click.IntRange(0), metavar="N", help="Budget; 0 or nothing: the profile's, else none.")
+@click.option("--max-gib", type=AtLeast(0), metavar="N", help="Budget; 0 or nothing: the profile's, else none.")
 @click.option(
-    "--max-age-days", type=click.IntRange(0), metavar="N", help="Longest unused; 0 or nothing: the profile's, else any."
+    "--max-age-days", type=AtLeast(0), metavar="N", help="Longest unused; 0 or nothing: the profile's, else any."
 )
 @profile_options
 @own_machine_options
