@@ -56,6 +56,20 @@ def test_phases_can_be_left_out(node: Node) -> None:
     assert {"warm": "left out by --skip"} == {p.name: p.note for p in plan.phases if p.name == "warm"}
 
 
+def test_the_page_cache_is_measured_only_where_files_may_be_warmed(node: Node) -> None:
+    """A fetch, and a boot without warming, ask the kernel nothing about files that are here."""
+    node.boot()
+    host = AskedHost({"HF_ENDPOINT": node.endpoint, "PATH": "/usr/bin:/bin"})
+
+    def measured(options: BootOptions) -> set[bool]:
+        job = job_of(profile(), host, node.paths, options, node.seen.append, threading.Event())
+        return {local.resident_bytes is not None for local in job.checkpoint.files}
+
+    assert {True} == measured(BootOptions()) == measured(BootOptions(only=frozenset({"warm"})))
+    assert {False} == measured(BootOptions(only=frozenset({"fetch", "verify", "publish"})))
+    assert {False} == measured(BootOptions(skip=frozenset({"warm"})))
+
+
 @pytest.mark.parametrize("only", [frozenset(), frozenset({"fetch"})], ids=["boot", "fetch alone"])
 def test_a_disk_that_is_too_small_is_refused_before_the_first_byte(node: Node, only: frozenset[str]) -> None:
     """B017: what is missing is compared with what is free, for a boot and for the bytes alone: exit status 15."""

@@ -77,6 +77,10 @@ class BootOptions:
         """Return whether the run is about the checkpoint alone, so that it needs no layout, engine or GPU."""
         return bool(self.only) and self.only <= _BYTES
 
+    def takes(self, phase: PhaseName) -> bool:
+        """Return whether neither `only` nor `skip` leaves the phase out."""
+        return phase not in self.skip and (not self.only or phase in self.only)
+
     @property
     def what(self) -> RunKind:
         """Return which of the two the run is on record as."""
@@ -231,7 +235,7 @@ def _read_bytes(
     if copy is not None:
         sources = copy.among(sources, checkpoint, emit)
     sources = (*plain_copies(store, checkpoint, emit), *sources)
-    return store, sources, listing_with_residency(checkpoint, store)
+    return store, sources, listing_with_residency(checkpoint, store) if options.takes("warm") else checkpoint
 
 
 def _with_engine(facts: NodeFacts, layout: LayoutAsk, host: Host) -> NodeFacts:

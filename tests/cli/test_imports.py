@@ -25,21 +25,47 @@ WORKING = frozenset({"kboot.apply.fetch", "kboot.apply.cache_seed", "kboot.apply
 NETWORK = frozenset({"http.client", "kboot.sources", "ssl"})
 PROFILES = frozenset({"kboot.profile.types", "pydantic_core"})
 STORE = frozenset({"kboot.store.ledger", "sqlite3"})
+PLANS = frozenset({"kboot.events", "kboot.plan.types"})
+RARE = frozenset({"annotated_types", "statistics"})
+"""Too dear for what is wanted of them, or for how rarely."""
+
+DOCTOR = frozenset(
+    {"kboot.answers"} | {f"kboot.facts.{name}_types" for name in ("asked", "kept", "measured", "upkeep")}
+)
+"""What only doctor's findings are made of."""
+
+FIT = frozenset({"kboot.plan.fit", "kboot.plan.fit_node", "kboot.plan.memory", "kboot.plan.layout"})
+ENGINE = frozenset({"kboot.apply.serve", "kboot.engines.logs", "kboot.report.usual"})
+IN_PART = frozenset({"kboot.apply.share_need", "kboot.apply.warm_local"})
+POOLS = frozenset({"concurrent.futures", "logging"})
 
 LEFT_ALONE = {
-    "status": LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | STORE | {"kboot.sources", "pydantic_core"},
-    "live": LIBRARIES | LOGGING | DECIDING | WORKING | STORE | {"kboot.daemon", "kboot.proof", "pydantic_core"},
-    "exec": LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | STORE | PROFILES | NETWORK,
+    "status":
+        LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | STORE | PROFILES | PLANS | RARE | {"kboot.sources"},
+    "live": LIBRARIES | LOGGING | DECIDING | WORKING | STORE | RARE | {"kboot.daemon", "kboot.proof", "pydantic_core"},
+    "exec": LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | STORE | PROFILES | NETWORK | PLANS | RARE,
     "exec -- true":
-        LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | STORE | NETWORK | {"kboot.checks.every"},
+        LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | STORE | NETWORK | DOCTOR | RARE
+        | {"kboot.checks.every"},
     "doctor --check cpu.governor": LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING,
-    "plan --profile demo --offline": LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | {"kboot.checks.every"},
-    "fetch --profile demo --offline": LIBRARIES | DECIDING | SERVING | WORKING,
-    "verify --profile demo --mode ledger": LIBRARIES | LOGGING | DECIDING | SERVING | WORKING,
-    "boot --profile demo --offline": LIBRARIES - {"pynvml"} | SERVING | WORKING | {"kboot.checks.every"},
+    "plan --profile demo --offline":
+        LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | DOCTOR | IN_PART | RARE | {"kboot.checks.every"},
+    "fetch --profile demo --offline": LIBRARIES | DECIDING | SERVING | WORKING | FIT | RARE | {"kboot.report.timeline"},
+    "verify --profile demo --mode ledger":
+        LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | FIT | POOLS | RARE | {"kboot.report.timeline"},
+    "boot --profile demo --offline":
+        LIBRARIES - {"pynvml"} | SERVING | WORKING | DOCTOR | IN_PART | RARE | {"kboot.checks.every"},
 }  # fmt: skip
 """By command line. A node that has nothing: what a command would load to do its work it has then not loaded yet, but
 whatever its modules load is there."""
+
+LEFT_ALONE_WHEN_WHOLE = {
+    "fetch --profile demo": LEFT_ALONE["fetch --profile demo --offline"] - {"kboot.report.timeline"},
+    "verify --profile demo --mode ledger": LEFT_ALONE["verify --profile demo --mode ledger"],
+    "plan --profile demo": LEFT_ALONE["plan --profile demo --offline"] | ENGINE,
+    "boot --profile demo": LEFT_ALONE["boot --profile demo --offline"] | ENGINE,
+}
+"""The same on a node that has booted and has everything."""
 
 CHILD = """
 import atexit, os, sys
@@ -76,11 +102,26 @@ def test_a_fetch_that_lists_and_brings_bytes_loads_no_other_http_library(kboot: 
 
     assert 1 == len([*(kboot.folder / "state").rglob("refs/main")]), ran.err
     assert {"kboot.apply.fetch", "kboot.sources.hub_listing"} <= loaded
-    assert set() == HUB_CLIENT & loaded
+    assert set() == (HUB_CLIENT | DECIDING | SERVING | FIT | RARE) & loaded
+
+
+def test_a_node_that_has_everything_waits_for_no_more_than_it_needs(kboot: Kboot) -> None:
+    """What a boot, or a run about its bytes, would load to change something, it loads only then."""
+    told = kboot.folder / "modules"
+    loaded = {}
+    with hub(kboot.folder) as endpoint:
+        kboot("boot", "--profile", "demo", env={"HF_ENDPOINT": endpoint})
+        for line in LEFT_ALONE_WHEN_WHOLE:
+            kboot.script(CHILD, str(told), *line.split(), env={"HF_ENDPOINT": endpoint})
+            loaded[line] = set(told.read_text().split())
+
+    assert "kboot.apply.cache_record" in loaded["boot --profile demo"]  # it has come to its end
+    assert {line: set() for line in loaded} == {line: LEFT_ALONE_WHEN_WHOLE[line] & loaded[line] for line in loaded}
 
 
 def test_every_module_that_is_left_alone_exists() -> None:
     """A module that was renamed would be left alone by everybody."""
-    names = {name for left in LEFT_ALONE.values() for name in left if name.startswith("kboot.")}
+    every = (*LEFT_ALONE.values(), *LEFT_ALONE_WHEN_WHOLE.values())
+    names = {name for left in every for name in left if name.startswith("kboot.")}
 
     assert set() == {name for name in names if find_spec(name) is None}

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kboot.apply.caches import mark_complete
-from kboot.engines.logs import LogReader
 from kboot.engines.vllm_env import hashed_names
 from kboot.facts.cache_scan import scan_of
 from kboot.facts.caches import machine_mark
@@ -19,10 +18,13 @@ from kboot.host.paths import Paths
 from kboot.host.tree import Tree, read_tree, sync_file_system
 from kboot.host.types import Host
 from kboot.jsontext import parse_json
-from kboot.plan.types import Plan
 from kboot.report.cache_manifest import Added, CacheManifest, manifest_of, without_secrets
 from kboot.report.saved_caches import load_manifest, save_manifest
 from kboot.store.cache_files import MANIFEST, OWN, write_inventory
+
+if TYPE_CHECKING:
+    from kboot.engines.logs import LogReader
+    from kboot.plan.types import Plan
 
 _FACTOR_BYTES = 1 << 20
 

@@ -49,12 +49,14 @@ def command(common: Common, asked: Asked, words: tuple[str, ...], workers: int |
         wrap(common, asked, node, words, workers)
     if workers is not None or asked != Asked():
         raise UsageError("usage", "--workers, --profile and --set are for `kboot exec -- CMD`; the record has its own")
-    from kboot.apply.standby import is_live
     from kboot.cli.become import become_engine
 
     host, paths, standby = open_exec(common)
     need_this_machine(host, "exec")
-    if standby and not is_live(paths, host):
-        click.echo("kboot: this node stands by; `kboot live` starts its engine", err=True)
-        return
+    if standby:
+        from kboot.apply.standby import is_live
+
+        if not is_live(paths, host):
+            click.echo("kboot: this node stands by; `kboot live` starts its engine", err=True)
+            return
     become_engine(host, paths)
