@@ -85,13 +85,16 @@ def test_a_parser_is_known_from_its_release_on() -> None:
         ("0.33.0", ("0.33.0", True)),
         ("0.33.0.post1+cu130", ("0.33.0", True)),
         ("0.33.2", ("0.33.0", False)),
+        ("0.33.0rc2", ("0.33.0", False)),
+        ("0.33.0.dev491+g462fdb097", ("0.33.0", False)),
+        ("0.1.dev8666+g0e3bb543f", (None, False)),
         ("0.27.0", ("0.27.1", False)),
         ("0.40.0", (None, False)),
         (None, (None, False)),
     ],
 )
 def test_the_version_that_is_compared_with(installed: str | None, found: tuple[str | None, bool]) -> None:
-    """A patch release is near; another minor number is not."""
+    """A patch release is near, and so is a build between releases (vllm#49215); another minor number is not."""
     assert found == nearest_version("vllm", installed)
 
 

@@ -123,6 +123,16 @@ def test_a_mig_uuid_in_the_environment_names_its_slice(tmp_path: Path) -> None:
     assert ("7", "MIG-", "GPU-") == visible_devices("7,MIG-,GPU-", found).unknown
 
 
+@pytest.mark.parametrize("value", ["0,0", "0,GPU-a", "1,0,1"])
+def test_a_device_named_twice_leaves_none(value: str, tmp_path: Path) -> None:
+    """As CUDA has it, and torch after it (_parse_visible_devices): nobody gets one GPU for two workers."""
+    gpus = [{"index": n, "uuid": f"GPU-{letter}"} for n, letter in enumerate("ab")]
+    found = facts_of(case_root("B092", tmp_path, {"gpus": gpus})).gpu.gpus
+
+    assert ((), 1) == (visible_devices(value, found).devices, len(visible_devices(value, found).repeated))
+    assert "a second time" in why_not_clear(value, None, found)
+
+
 def test_a_visible_slice_stands_as_a_gpu(tmp_path: Path) -> None:
     """B088, B090: a worker on a slice has its parent's index, its own UUID and its own memory."""
     gpu = facts_of(case_root("B090", tmp_path)).gpu

@@ -430,3 +430,12 @@ def test_memory_that_a_cpuset_keeps_away_is_told(tmp_path: Path, line: str, allo
     host = tree(tmp_path, {f"{nodes}/online": "0-1\n", "/proc/self/status": line})
 
     assert allowed == [node.memory_allowed for node in collect_numa(host)[0]]
+
+
+def test_an_engine_in_an_environment_of_conda_is_found(tmp_path: Path) -> None:
+    """Images keep several below one installation; none of them is in the PATH of a service."""
+    home = "/opt/conda/envs/serve"
+    site = f"{home}/lib/python3.12/site-packages/vllm-0.33.0.dist-info/METADATA"
+    found, _ = collect_engine(tree(tmp_path, {site: "Version: 0.33.0\n", f"{home}/bin/python3": ""}), "vllm", None)
+
+    assert ("0.33.0", f"{home}/bin/python3") == (found.version, found.interpreter)

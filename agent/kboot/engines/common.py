@@ -83,7 +83,8 @@ def interpreter(facts: NodeFacts, name: EngineName) -> str:
         "engine-not-installed",
         f"the layout wants {name}, and no Python environment with it was found on this node",
         where=(f"found: {found.name} {found.version or '(not installed)'}",),
-        hint=f"install {name}, see with `kboot facts` that it is found, then boot again",
+        hint=f"install {name}, or put its environment's bin folder into kboot's PATH (the environments under /opt are "
+        "looked at without); see with `kboot facts` that it is found",
     )
 
 

@@ -23,6 +23,7 @@ _PARSERS: Mapping[str, tuple[WordKind, str]] = {
     "--tool-call-parser": ("tool parser", "--tool-parser-plugin"),
     "--reasoning-parser": ("reasoning parser", "--reasoning-parser-plugin"),
 }
+_BETWEEN = re.compile(r"\d(?:\.?dev|a|b|rc)\d")
 _NUMBER = re.compile(r"-\d")
 _JOINED = ("-O", "-cc", "-ac", "-kc", "-tc")  # vLLM writes some values against the flag: -O3, -cc.mode=3
 
@@ -50,11 +51,14 @@ def known_versions(engine: str) -> tuple[str, ...]:
 
 
 def nearest_version(engine: str, installed: str | None) -> tuple[str | None, bool]:
-    """Return the known version of the same minor number, and whether it is exactly the installed one."""
+    """Return the known version of the same minor number, and whether it is exactly the installed one.
+
+    A build between releases ("0.28.0rc2.dev9+g1a2b") may know more or less than its number says (vllm#49215).
+    """
     number = version(installed)
     for known in known_versions(engine):
         if version(known)[:2] == number[:2]:
-            return known, version(known) == number[:3]
+            return known, version(known) == number[:3] and not _BETWEEN.search(installed or "")
     return None, False
 
 

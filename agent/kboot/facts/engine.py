@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kboot.host.types import Host
 
 _PACKAGED = ("vllm", "sglang", "tokenspeed")
-_ENVIRONMENTS = "/opt"  # where images keep an engine's environment: /opt/venv/bin, /opt/vllm/bin
+_ENVIRONMENTS = "/opt"  # where images keep an engine's environment: /opt/venv, /opt/vllm, /opt/conda/envs/vllm
 _TOLD = (
     "apache-tvm-ffi",
     "compressed-tensors",
@@ -94,8 +94,9 @@ def _added_folders(reader: Reader, site: str) -> tuple[str, ...]:
 
 
 def _command_folders(reader: Reader) -> tuple[str, ...]:
-    environments = (f"{_ENVIRONMENTS}/{name}/bin" for name in reader.names(_ENVIRONMENTS))
-    return tuple(dict.fromkeys((*path_folders(reader), *environments)))
+    homes = [f"{_ENVIRONMENTS}/{name}" for name in reader.names(_ENVIRONMENTS)]
+    homes += [f"{home}/envs/{name}" for home in homes for name in reader.names(f"{home}/envs")]
+    return tuple(dict.fromkeys((*path_folders(reader), *(f"{home}/bin" for home in homes))))
 
 
 def _pythons(reader: Reader, name: str, folders: tuple[str, ...]) -> tuple[str, ...]:

@@ -23,11 +23,12 @@ class VisibleDevice:
 class VisibleDevices:
     """devices: those before the first entry that names nothing here, for CUDA ignores that one and all that follow.
 
-    unknown: all entries that name nothing.
+    unknown: all entries that name nothing. repeated: entries that name a device again; then CUDA has none at all.
     """
 
     devices: tuple[VisibleDevice, ...]
     unknown: tuple[str, ...]
+    repeated: tuple[str, ...] = ()
 
 
 def usable_gpus(gpu: GpuFacts) -> tuple[Gpu, ...]:
@@ -48,21 +49,26 @@ def visible_devices(value: str, gpus: Iterable[Gpu]) -> VisibleDevices:
     known = tuple(gpus)
     devices: list[VisibleDevice] = []
     unknown: list[str] = []
+    repeated: list[str] = []
     for entry in (part.strip() for part in value.split(",") if part.strip()):
         found = _resolve(entry, known)
         if found is None:
             unknown.append(entry)
+        elif not unknown and any((d.gpu, d.slice) == (found.gpu, found.slice) for d in devices):
+            repeated.append(entry)
         elif not unknown:
             devices.append(found)
-    return VisibleDevices(tuple(devices), tuple(unknown))
+    return VisibleDevices(() if repeated else tuple(devices), tuple(unknown), tuple(repeated))
 
 
 def why_not_clear(value: str, device_order: str | None, gpus: Iterable[Gpu]) -> str:
     """Return why CUDA may see other GPUs than these entries name; empty where it is clear."""
     known = tuple(gpus)
-    unknown = visible_devices(value, known).unknown
-    if unknown:
-        return f"{', '.join(unknown)} names nothing here; CUDA ignores it and all that follow"
+    seen = visible_devices(value, known)
+    if seen.repeated:
+        return f"{', '.join(seen.repeated)} names a device a second time; CUDA has no device then"
+    if seen.unknown:
+        return f"{', '.join(seen.unknown)} names nothing here; CUDA ignores it and all that follow"
     numbered = any(part.strip().isdecimal() for part in value.split(","))
     if numbered and device_order != "PCI_BUS_ID" and len({gpu.name for gpu in known}) > 1:
         return "numbers mean other cards to CUDA than to NVML: models are mixed, CUDA_DEVICE_ORDER is not PCI_BUS_ID"
