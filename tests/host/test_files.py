@@ -216,6 +216,8 @@ def test_a_renamed_file_keeps_its_bytes_under_the_new_name(tmp_path: Path) -> No
         (errno.EROFS, ActionFailed, "read-only-file-system", ExitStatus.ACTION_FAILED),
         (errno.ENOENT, ActionFailed, "path-missing", ExitStatus.ACTION_FAILED),
         (errno.ESTALE, ActionFailed, "storage-error", ExitStatus.ACTION_FAILED),
+        (errno.EISDIR, ActionFailed, "path-missing", ExitStatus.ACTION_FAILED),
+        (errno.ELOOP, ActionFailed, "path-missing", ExitStatus.ACTION_FAILED),
         (errno.EUCLEAN, ActionFailed, "storage-error", ExitStatus.ACTION_FAILED),
         (errno.EBADMSG, ActionFailed, "storage-error", ExitStatus.ACTION_FAILED),  # huggingface_hub#2193
         (errno.ENOTCONN, ActionFailed, "mount-gone", ExitStatus.ACTION_FAILED),  # s3fs-fuse#1228

@@ -116,7 +116,10 @@ def test_a_file_system_that_a_ledger_asks_too_much_of_is_told(tmp_path: Path) ->
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
-    assert "put state_dir of kboot.toml on a local disk" in str(caught.value.hint)
+    assert ("ledger-not-usable", True) == (
+        caught.value.code,
+        "put state_dir of kboot.toml on" in str(caught.value.hint),
+    )
 
 
 def test_a_ledger_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -169,6 +169,6 @@ def _content(repo: str, commit: str, file: RemoteFile, store: Store, sources: Se
 def _unknown_offline(ask: CheckpointAsk) -> SourceError:
     return SourceError(
         "checkpoint-unknown",
-        f"{ask.repo} at {ask.revision} was never fetched to this disk, and kboot was told to stay offline",
+        f"this disk has no whole listing of {ask.repo} at {ask.revision}, and kboot was told to stay offline",
         hint="run once without --offline, or bake the checkpoint into the image",
     )

@@ -50,8 +50,14 @@ def explain_os_error(exc: OSError, doing: str, path: Path | str) -> KbootError:
                 where=where,
                 hint="remount it writable (a disk error may have made it so: `dmesg`), or name another place",
             )
-        case errno.ENOENT | errno.ENOTDIR:
-            return ActionFailed("path-missing", f"cannot {doing}: {said}", where=where)
+        case errno.ENOENT | errno.ENOTDIR | errno.EISDIR | errno.ELOOP:
+            return ActionFailed(
+                "path-missing",
+                f"cannot {doing}: {said}",
+                where=where,
+                hint=f"`namei -l {path}` shows each part: a link may lead to a disk that is not mounted, or something "
+                "else have the name",
+            )
         case number if number in _DAMAGED:
             return ActionFailed(
                 "storage-error",

@@ -31,7 +31,6 @@ _APPLICATION = 0x6B626F74  # "kbot", in the database's header
 _VERSION = 1
 _BUSY_TIMEOUT_S = 20.0
 _SETTLE_EVERY_S = 5.0
-_ASKS_TOO_MUCH = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_PROTOCOL)
 _T = TypeVar("_T")
 
 
@@ -246,15 +245,12 @@ def forget_files(path: Path, *, wipe: bool) -> None:
 
 
 def _not_usable(path: Path, exc: Exception) -> ActionFailed:
-    said = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     return ActionFailed(
         "ledger-not-usable",
         f"cannot use the ledger: {exc}",
         where=(str(path),),
-        hint="it needs locks and shared memory, which many network file systems lack: put state_dir of kboot.toml on a "
-        "local disk"
-        if said in _ASKS_TOO_MUCH
-        else "it must be writable by the user kboot runs as, on a file system with room",
+        hint="it must be a file that the user kboot runs as may write, on a file system with room, locks and shared "
+        "memory: where a network file system lacks these, put state_dir of kboot.toml on a local disk",
     )
 
 
