@@ -85,6 +85,19 @@ def test_old_reports_go(paths: Paths) -> None:
     assert names[-1].endswith("-demo.json")
 
 
+def test_a_report_of_a_time_to_come_is_kept_when_it_is_saved_and_goes_first_later(paths: Paths) -> None:
+    """Its clock was far ahead: it is on record, and makes room before any other."""
+    paths.history.mkdir(parents=True)
+    for number in range(KEPT_BOOTS):
+        (paths.history / f"20000101T000000.{number:06d}-old.json").write_text("{}")
+    ahead = save_report(demo_boot(at=4e9), paths)
+    assert ahead.exists()
+
+    save_report(demo_boot(at=1.7e9), paths)
+
+    assert not ahead.exists()
+
+
 def test_a_profile_named_by_path_stays_inside_the_history(paths: Paths) -> None:
     """The name of a report holds no separators, whatever the profile is called."""
     path = save_report(replace(demo_boot(), profile="../../etc/x"), paths)

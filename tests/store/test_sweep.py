@@ -52,6 +52,15 @@ def test_a_part_that_was_reserved_and_never_got_a_byte_goes(tmp_path: Path) -> N
     assert [] == list(tmp_path.iterdir())
 
 
+def test_a_part_of_a_time_far_ahead_is_no_young_one(tmp_path: Path) -> None:
+    """It was reserved while the clock was wrong, and would stay until that time comes."""
+    ahead = put(tmp_path, f"{ID}.part", old=False)
+    os.utime(ahead, (4e9, 4e9))
+    sweep(tmp_path)
+
+    assert not ahead.exists()
+
+
 def test_a_part_that_somebody_may_come_back_for_stays(tmp_path: Path) -> None:
     """One that was begun, one reserved a moment ago, one that is open: all of them will be used."""
     begun = put(tmp_path, f"{'b' * 64}.part", b"x")

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from kboot.checks.words import count
 from kboot.errors import KbootError, UsageError
+from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
 from kboot.jsontext import parse_json
 from kboot.report.document import dumps
+from kboot.report.kept_order import newest_first
 from kboot.report.named_boot import HINT, NamedBoot, choose_boot, name_boots
 from kboot.report.saved import KEPT_BOOTS, load_reports
 
@@ -64,9 +66,11 @@ def keep_examination(paths: Paths, boot_id: str, document: Mapping[str, Any]) ->
     started = float(document["started_unix_s"])
     for name in [n for n in _names(folder) if _boot_of(n) == boot_id]:
         remove(folder / name)
-    atomic_write(folder / f"{started:015.3f}_{boot_id}.json", dumps({**document, "boot_id": boot_id}).encode() + b"\n")
+    own = f"{_moment(started)}_{boot_id}.json"
+    atomic_write(folder / own, dumps({**document, "boot_id": boot_id}).encode() + b"\n")
     for name in _names(folder)[KEPT:]:
-        remove(folder / name)
+        if name != own:  # its clock was set back meanwhile
+            remove(folder / name)
 
 
 def find_examination(paths: Paths, asked: str, boot_id: str) -> Examination:
@@ -164,7 +168,11 @@ def _names(folder: Path) -> list[str]:
         names: Iterable[str] = file_names(folder)
     except KbootError:  # not this user's to read
         return []
-    return [name for name in sorted(names, reverse=True) if _NAME.fullmatch(name)]
+    return newest_first((name for name in names if _NAME.fullmatch(name)), _moment(unix_s()))
+
+
+def _moment(unix_s: float) -> str:
+    return f"{unix_s:015.3f}"
 
 
 def _boot_of(name: str) -> str:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,10 +22,12 @@ from kboot.errors import (
     UsageError,
     VerificationFailed,
 )
+from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
 from kboot.host.os_errors import explain_os_error
 from kboot.jsontext import parse_json
 from kboot.report.document import document, plain
+from kboot.report.kept_order import moment_name, newest_first
 from kboot.report.render_json import boot_document
 from kboot.report.types import BootReport, Outcome, RunKind, Span, WorkerCheck
 
@@ -88,7 +89,8 @@ def save_report(report: BootReport, paths: Paths) -> Path:
     if last is None or last.what == "bytes":
         atomic_write(paths.boot, text)
     for name in _history(paths)[KEPT_BOOTS:]:
-        remove(paths.history / name)
+        if name != path.name:  # its clock was set back meanwhile
+            remove(paths.history / name)
     return path
 
 
@@ -246,13 +248,12 @@ def _progress(paths: Paths, what: RunKind) -> Path:
 
 def _history(paths: Paths) -> list[str]:
     """Return the names of kept reports, newest first."""
-    return [name for name in reversed(file_names(paths.history)) if name.endswith(".json")]
+    return newest_first((n for n in file_names(paths.history) if n.endswith(".json")), moment_name(unix_s()))
 
 
 def _name(report: BootReport) -> str:
-    moment = datetime.fromtimestamp(report.started_unix_s, UTC).strftime("%Y%m%dT%H%M%S.%f")
     profile = re.sub(r"[^A-Za-z0-9._-]", "_", report.profile)
-    return f"{moment}-{profile}.json"
+    return f"{moment_name(report.started_unix_s)}-{profile}.json"
 
 
 def _encode(doc: Mapping[str, Any]) -> bytes:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, file_names, make_dirs, read_small, remove
 from kboot.jsontext import parse_json
 from kboot.report.cache_manifest import CacheManifest, manifest_document, manifest_from_json
 from kboot.report.document import dumps
+from kboot.report.kept_order import moment_name, newest_first
 from kboot.store.cache_files import MANIFEST
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def save_manifest(manifest: CacheManifest, paths: Paths) -> None:
     atomic_write(paths.cache / manifest.key / MANIFEST, text)
     atomic_write(folder / _name(manifest), text)
     for name in _names(paths)[KEPT:]:
-        remove(folder / name)
+        if name != _name(manifest):  # its clock was set back meanwhile
+            remove(folder / name)
 
 
 def load_manifest(path: Path) -> CacheManifest | None:
@@ -54,9 +56,8 @@ def _folder(paths: Paths) -> Path:
 
 
 def _names(paths: Paths) -> list[str]:
-    return [name for name in reversed(file_names(_folder(paths))) if name.endswith(".json")]
+    return newest_first((n for n in file_names(_folder(paths)) if n.endswith(".json")), moment_name(unix_s()))
 
 
 def _name(manifest: CacheManifest) -> str:
-    moment = datetime.fromtimestamp(manifest.started_unix_s, UTC).strftime("%Y%m%dT%H%M%S.%f")
-    return f"{moment}-{re.sub(r'[^A-Za-z0-9._-]', '_', manifest.profile)}.json"
+    return f"{moment_name(manifest.started_unix_s)}-{re.sub(r'[^A-Za-z0-9._-]', '_', manifest.profile)}.json"

@@ -48,7 +48,8 @@ def _sweep(orphan: Path) -> int:
         if is_part and stat.st_size:  # begun: the next fetch builds on it
             return 0
         # Who reserved an empty part opens it when its turn comes, which may be much later.
-        if (is_part or may_be_open_elsewhere(orphan)) and unix_s() - stat.st_mtime < _MIN_AGE_S:
+        # A time far ahead is that of a clock that was wrong, which says nothing.
+        if (is_part or may_be_open_elsewhere(orphan)) and abs(unix_s() - stat.st_mtime) < _MIN_AGE_S:
             return 0
     except FileNotFoundError:
         return 0
