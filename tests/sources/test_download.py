@@ -38,6 +38,10 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             case "/gzip":
                 self._send(200, b"x", Content_Encoding="gzip")
+            case "/zst":
+                self._send(200, CONTENT, Content_Encoding="zstd")
+            case "/expired":
+                self._send(403, b"<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>")
             case "/busy":
                 self._send(503, b"later")
             case _:
@@ -73,9 +77,11 @@ def receive(url: str) -> tuple[bytes, int | None]:
         return got, stream.size_bytes
 
 
-@pytest.mark.parametrize(("path", "size"), [("/file", len(CONTENT)), ("/hop", len(CONTENT)), ("/chunked", None)])
+@pytest.mark.parametrize(
+    ("path", "size"), [("/file", len(CONTENT)), ("/hop", len(CONTENT)), ("/chunked", None), ("/zst", len(CONTENT))]
+)
 def test_a_body_is_received_whole(url: str, path: str, size: int | None) -> None:
-    """Straight, behind a redirect, and in chunks of a length nobody said."""
+    """Straight, behind a redirect, in chunks of a length nobody said, and called zstd, which an archive is."""
     assert (CONTENT, size) == receive(url + path)
 
 
@@ -96,6 +102,14 @@ def test_what_goes_wrong_is_said_with_whether_another_try_may_help(url: str, pat
         receive(url + path)
 
     assert (code, retry) == (caught.value.code, caught.value.retry)
+
+
+def test_a_link_that_ran_out_is_told_as_such(url: str) -> None:
+    """A seed's signed link is older than its node."""
+    with pytest.raises(SourceError) as caught:
+        receive(url + "/expired?sig=secret")
+
+    assert "signed link may have expired" in str(caught.value.hint)
 
 
 def test_a_signed_links_query_is_not_told() -> None:

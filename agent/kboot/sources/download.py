@@ -1,4 +1,4 @@
-"""How is one file received from a plain HTTP server, as a stream, with no listing that says what it is?"""
+"""How is an archive received from a plain HTTP server, as a stream, with no listing that says what it is?"""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _BUFFER_BYTES = 1 << 20
 _CONNECT_S = 5.0
 _STALL_S = 30.0
+_AS_IT_IS = frozenset({"", "identity", "zstd", "zst"})  # archives are zstd: some servers call by it what they have so
 
 
 class Download:
@@ -70,6 +71,9 @@ def _follow(client: Client, url: str) -> Answer:
             raise SourceError(
                 "download-refused",
                 f"{origin_of(url).address} answers {answer.status} for {without_query(url)}",
+                hint="a signed link may have expired, or not be meant for this object"
+                if answer.status == 403
+                else None,
                 retry=answer.status >= 500 or answer.status == 429,
             )
         target = urljoin(url, location)
@@ -81,7 +85,7 @@ def _follow(client: Client, url: str) -> Answer:
 
 def _length(answer: Answer) -> int | None:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
+    if encoding not in _AS_IT_IS:
         answer.drop()
         raise SourceError("transformed-body", f"the body comes as {encoding}, wanted as it is")
     return header_number(answer.headers.get("content-length", ""))
