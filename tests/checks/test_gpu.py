@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 from good_node import CHECKPOINT, GIB, GPUS, NODE, PROFILE, gpus, node
 
-from kboot.checks import gpu_count, gpu_driver_lib_match, gpu_idle_clean, gpu_mig_mode, numa_gpu_node
+from kboot.checks import (
+    gpu_count,
+    gpu_driver_lib_match,
+    gpu_idle_clean,
+    gpu_mig_mode,
+    gpu_nvml_responsive,
+    numa_gpu_node,
+    numa_mempolicy_allowed,
+)
 from kboot.facts.kernel_events import kernel_events
 from kboot.facts.types import Gap, NumaNode
 from kboot.profile.types import LayoutAsk
@@ -82,6 +90,39 @@ def test_why_the_module_refused_a_gpu_is_told_in_its_words(lines: str, said: str
     assert said in gpu_count.run(none, None, None).seen
     assert "too old" not in gpu_count.run(none, None, None).seen
     assert said in gpu_count.run(one, None, None).seen
+
+
+def test_a_module_without_its_libraries_is_not_called_no_driver() -> None:
+    """A container without the NVIDIA runtime sees the host's bus and module, and has no library."""
+    facts = node(
+        gpu={"nvml": "no-library", "gpus": (), "pci_bus_ids": ("0000:31:00.0",), "driver_version": "580.95.05"}
+    )
+
+    for check in (gpu_count, gpu_nvml_responsive):
+        assert "module 580.95.05 is loaded" in check.run(facts, None, None).seen
+    assert "NVIDIA_DRIVER_CAPABILITIES" in gpu_count.run(facts, None, None).hint
+
+
+@pytest.mark.parametrize(
+    ("detail", "container", "hint"),
+    [
+        ("NVML says UNKNOWN", "docker", "daemon-reload"),  # nvidia-container-toolkit#48, #251
+        ("NVML says UNKNOWN", None, "dmesg"),
+        ("NVML says NO_PERMISSION", None, "/dev/nvidiactl"),
+    ],
+)
+def test_why_nvml_refuses_has_its_own_next_step(detail: str, container: str | None, hint: str) -> None:
+    """Devices that a reload of systemd took away, device files that are not ours to open."""
+    facts = node(gpu={"nvml": "error", "detail": detail, "gpus": ()}, os={"container": container})
+
+    assert hint in gpu_nvml_responsive.run(facts, None, None).hint
+
+
+def test_one_node_whose_memory_may_be_used_is_nothing_to_bind() -> None:
+    """A cpuset that leaves one node needs no policy besides."""
+    numa = tuple(NumaNode(n, (n,), 8 << 30, 4 << 30, {}, memory_allowed=n == 1) for n in (0, 1))
+
+    assert "ok" == numa_mempolicy_allowed.run(replace(NODE, numa=numa), None, None).status
 
 
 def test_gpus_without_a_driver_are_counted_on_the_bus() -> None:

@@ -82,6 +82,7 @@ def test_a_recorded_failure_names_cause_rank_and_remedy(log: str, cause: str, pr
         ("ImportError: libcudart.so.12: cannot open shared object file", "libcudart.so.12 is of a package"),
         ("ImportError: libcuda.so.1: cannot open shared object file", "NVIDIA_DRIVER_CAPABILITIES"),  # gpustack#3810
         ("Illegal instruction (core dumped)", "/proc/cpuinfo"),
+        ('zmq.error.ZMQError: ipc path "/p/scratch/x" is longer than 107 characters', "TMPDIR"),  # LMCache#3529
     ],
 )
 def test_common_causes_have_a_next_step(cause: str, words: str) -> None:

@@ -9,7 +9,7 @@ import literals
 import pytest
 
 from kboot.errors import DoesNotFit, ExitStatus, FactMissing, UsageError
-from kboot.facts.types import Gpu, GpuFacts, NodeFacts
+from kboot.facts.types import Gpu, GpuFacts, NodeFacts, NvmlState
 from kboot.host.paths import Paths
 from kboot.plan.layout import chosen_gpus, class_of, matching_layouts, of_nodes
 from kboot.profile.load import load_node_classes, load_profile
@@ -92,14 +92,15 @@ def test_a_machine_without_gpus_gets_no_gpu_layout() -> None:
         matching_layouts(K3, node(), CLASSES)
 
 
-def test_a_driver_that_does_not_answer_is_a_missing_fact() -> None:
-    """Devices on the bus that NVML cannot name are unknown, not absent."""
-    silent = replace(node(), gpu=GpuFacts("hung", "no answer in 10 s", None, None, (), ("0000:01:00.0",)))
+@pytest.mark.parametrize("state", ["hung", "no-library", "no-driver"])
+def test_a_driver_that_does_not_answer_is_a_missing_fact(state: NvmlState) -> None:
+    """Devices on the bus that NVML cannot name are unknown, not absent; a container may lack the library alone."""
+    silent = replace(node(), gpu=GpuFacts(state, "no answer in 10 s", None, None, (), ("0000:01:00.0",)))
 
     with pytest.raises(FactMissing) as caught:
         matching_layouts(K3, silent, CLASSES)
 
-    assert "1 NVIDIA devices are on the PCI bus, but NVML did not say what they are: hung" == caught.value.message
+    assert f"1 NVIDIA devices are on the PCI bus, but NVML did not say what they are: {state}" == caught.value.message
     assert "no answer in 10 s" == caught.value.where[0]
 
 

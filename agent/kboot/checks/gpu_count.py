@@ -33,6 +33,16 @@ _SEE_NVML = "see gpu.nvml_responsive and gpu.driver_lib_match"
 
 def _without_driver(facts: NodeFacts, profile: Profile | None) -> Finding:
     on_bus = facts.gpu.pci_bus_ids
+    if on_bus and facts.gpu.nvml == "no-library" and facts.gpu.driver_version:
+        return Finding(
+            "fail",
+            f"the PCI bus has {count(len(on_bus), 'NVIDIA GPU')} ({some(on_bus)}) and module "
+            f"{facts.gpu.driver_version} is loaded, but libnvidia-ml.so.1 is not here",
+            wanted="the libraries of the module's version",
+            why="nothing tells what GPUs these are, and no engine can start on them",
+            hint="container: the NVIDIA runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility; "
+            "host: install the driver's libraries",
+        )
     if on_bus:
         return Finding(
             "fail",

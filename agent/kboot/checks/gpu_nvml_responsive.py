@@ -31,7 +31,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
                 f"NVML could not be initialised{detail}",
                 wanted="NVML_SUCCESS",
                 why="no engine can start on this node's GPUs",
-                hint="read `dmesg | grep -i nvrm` and `systemctl status nvidia-persistenced`",
+                hint=_hint(facts),
             )
         case "mismatch":
             return Finding("skip", "NVML refuses because module and library differ: see gpu.driver_lib_match")
@@ -39,9 +39,26 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             return _not_installed(facts)
 
 
+def _hint(facts: NodeFacts) -> str:
+    """Return the step for what NVML said; a container that worked loses its devices when the host's systemd reloads."""
+    if facts.gpu.detail.startswith("NVML says NO_PERMISSION"):
+        return (
+            "this user may not open /dev/nvidiactl: `ls -l /dev/nvidia*`; DeviceAllow= of the unit; groups of the user"
+        )
+    if facts.os.container and facts.gpu.detail.startswith("NVML says UNKNOWN"):
+        return (
+            "start the container anew; if it worked before, `systemctl daemon-reload` on the host took its devices: "
+            "give GPUs by CDI, or `nvidia-ctk system create-dev-char-symlinks --create-all` there"
+        )
+    return "read `dmesg | grep -i nvrm` and `systemctl status nvidia-persistenced`"
+
+
 def _not_installed(facts: NodeFacts) -> Finding:
     on_bus = len(facts.gpu.pci_bus_ids)
-    what = "NVML is not installed" if facts.gpu.nvml == "no-library" else "no NVIDIA kernel module is loaded"
+    what = "no NVIDIA kernel module is loaded"
+    if facts.gpu.nvml == "no-library":
+        loaded = f", though module {facts.gpu.driver_version} is loaded" if facts.gpu.driver_version else ""
+        what = f"NVML is not installed{loaded}"
     if not on_bus:
         return Finding("skip", f"{what}, and no NVIDIA GPU is on the PCI bus")
     return Finding(

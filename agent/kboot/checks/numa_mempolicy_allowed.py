@@ -13,8 +13,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     """CPU affinity may be allowed where this call is not: seccomp profiles of containers treat them apart."""
     if not facts.numa:
         return Finding("unknown", f"the NUMA nodes could not be read ({gap_reason(facts, 'numa')})")
-    if sum(node.memory_total_bytes != 0 for node in facts.numa) < 2:
-        return Finding("ok", "one node holds all memory: there is nothing to bind")
+    if sum(node.memory_total_bytes != 0 and node.memory_allowed for node in facts.numa) < 2:
+        return Finding("ok", "one node holds all memory that may be used: there is nothing to bind")
     told = facts.asked.memory_policy
     if told is None:
         if any(gap.fact == "asked.memory_policy" for gap in facts.gaps):

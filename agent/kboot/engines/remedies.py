@@ -128,6 +128,10 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         r"Permission denied: |Read-only file system",
         "the engine's user may not write there: name another folder in the layout's env, or give it to that user",
     ),
+    (
+        r"is longer than 107 characters|AF_UNIX path too long",
+        "the name of a socket is too long: a shorter TMPDIR (/tmp) in the layout's env",
+    ),
     (r"Stale file handle", "that folder is on a network file system and was replaced there: use a local disk"),
     (r"Too many open files", "`kboot doctor --check limits.nofile`"),
     (r"can't start new thread|Resource temporarily unavailable", "`kboot doctor --check limits.nproc_pids`"),

@@ -34,7 +34,7 @@ def matching_layouts(
     found = tuple(a for a in profile.layout if _needs_no_gpu(a) or _has_gpus(facts, a, node_classes))
     if found:
         return found
-    if facts.gpu.nvml not in ("ok", "no-library") and facts.gpu.pci_bus_ids:
+    if facts.gpu.nvml != "ok" and facts.gpu.pci_bus_ids:
         raise _unknown_gpus(profile, facts.gpu)
     raise _no_layout(profile, facts.gpu)
 
