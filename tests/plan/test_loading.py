@@ -36,6 +36,7 @@ def test_a_cold_mapped_load_from_lustre_is_warned_of() -> None:
         ("lustre", COLD, layout("--safetensors-load-strategy=prefetch")),
         ("nfs4", COLD, layout("--load-format", "runai_streamer")),
         ("nfs4", COLD, layout(engine="command")),  # nobody knows how it loads
+        ("ext2", COLD, layout()),
         ("ext4", COLD, layout()),
         ("tmpfs", COLD, layout()),
         ("", COLD, layout()),

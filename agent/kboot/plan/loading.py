@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from kboot.facts.basic_types import Mount
     from kboot.profile.types import LayoutAsk, WarmAsk
 
-LOCAL = frozenset({"ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs"})
+LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs"})
 MEMORY = frozenset({"tmpfs", "ramfs", "rootfs"})
 CONTAINER = frozenset({"overlay", "aufs", "fuse-overlayfs", "fuse.fuse-overlayfs"})
 READS_AHEAD = frozenset(
