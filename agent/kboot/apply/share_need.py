@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from kboot.apply.weights import listed_headers
 from kboot.checkpoint import WEIGHT_SUFFIXES, CheckpointFacts, LocalFile, Share
+from kboot.checks.words import count
 from kboot.errors import FactMissing, SourceError, VerificationFailed
 from kboot.pieces import Pieces, bytes_of
 from kboot.plan.group import Group
@@ -138,6 +139,6 @@ def _said(files: Sequence[LocalFile]) -> str:
     here = size_bytes - sum(f.file.size_bytes for f in files if f.share) + sum(share.size_bytes for share in shares)
     return (
         f"fleet.fetch = local-experts: {show_gb_of(here, size_bytes)} ({100 * here // max(1, size_bytes)} %) "
-        f"are for this node; of {len(shares)} files it gets a part, proven by range digests of other nodes and not by "
+        f"are for this node; of {count(len(shares), 'file')} it gets a part, proven by range digests of other nodes and not by "
         "the file's own hash"
     )
