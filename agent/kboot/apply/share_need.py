@@ -139,6 +139,6 @@ def _said(files: Sequence[LocalFile]) -> str:
     here = size_bytes - sum(f.file.size_bytes for f in files if f.share) + sum(share.size_bytes for share in shares)
     return (
         f"fleet.fetch = local-experts: {show_gb_of(here, size_bytes)} ({100 * here // max(1, size_bytes)} %) "
-        f"are for this node; of {count(len(shares), 'file')} it gets a part, proven by range digests of other nodes and not by "
-        "the file's own hash"
+        f"are for this node; of {count(len(shares), 'file')} it gets a part, proven by range digests of other nodes "
+        "and not by the file's own hash"
     )
