@@ -37,6 +37,7 @@ DOCTOR = frozenset(
 FIT = frozenset({"kboot.plan.fit", "kboot.plan.fit_node", "kboot.plan.memory", "kboot.plan.layout"})
 ENGINE = frozenset({"kboot.apply.serve", "kboot.engines.logs", "kboot.report.usual"})
 IN_PART = frozenset({"kboot.apply.share_need", "kboot.apply.warm_local"})
+IMAGE = frozenset({"kboot.store.baked"})
 POOLS = frozenset({"concurrent.futures", "logging"})
 
 LEFT_ALONE = {
@@ -49,12 +50,13 @@ LEFT_ALONE = {
         | {"kboot.checks.every"},
     "doctor --check cpu.governor": LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING,
     "plan --profile demo --offline":
-        LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | DOCTOR | IN_PART | RARE | {"kboot.checks.every"},
-    "fetch --profile demo --offline": LIBRARIES | DECIDING | SERVING | WORKING | FIT | RARE | {"kboot.report.timeline"},
+        LIBRARIES - {"pynvml"} | LOGGING | SERVING | WORKING | DOCTOR | IMAGE | IN_PART | RARE | {"kboot.checks.every"},
+    "fetch --profile demo --offline":
+        LIBRARIES | DECIDING | SERVING | WORKING | FIT | IMAGE | RARE | {"kboot.report.timeline"},
     "verify --profile demo --mode ledger":
-        LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | FIT | POOLS | RARE | {"kboot.report.timeline"},
+        LIBRARIES | LOGGING | DECIDING | SERVING | WORKING | FIT | IMAGE | POOLS | RARE | {"kboot.report.timeline"},
     "boot --profile demo --offline":
-        LIBRARIES - {"pynvml"} | SERVING | WORKING | DOCTOR | IN_PART | RARE | {"kboot.checks.every"},
+        LIBRARIES - {"pynvml"} | SERVING | WORKING | DOCTOR | IMAGE | IN_PART | RARE | {"kboot.checks.every"},
 }  # fmt: skip
 """By command line. A node that has nothing: what a command would load to do its work it has then not loaded yet, but
 whatever its modules load is there."""

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
-from kboot.host.files import atomic_write, read_small
+from kboot.host.files import atomic_write, exists, read_small
 from kboot.plan.cache import differing
-from kboot.store.baked import Baked, read_baked
 from kboot.store.layout import is_commit
 from kboot.store.ledger import forget_files, stored_rows
 from kboot.store.shares import forget_records
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from kboot.host.paths import Paths
     from kboot.host.types import Host
     from kboot.profile.types import Profile
+    from kboot.store.baked import Baked
 
 ADOPTED = "image.json"
 """In the state folder: on which machine the image was last found. Never in an image that was sealed."""
@@ -34,6 +34,10 @@ _LIMIT_BYTES = 64 << 10
 def image_of(paths: Paths, emit: Emit) -> Baked | None:
     """Return the manifest of the image; None where there is none, or a damaged one, which is told and not believed."""
     try:
+        if not exists(paths.image):
+            return None
+        from kboot.store.baked import read_baked
+
         return read_baked(paths.state)
     except KbootError as exc:
         emit(Notice("image.unknown", f"{exc.message}: everything is proven as on any other disk"))

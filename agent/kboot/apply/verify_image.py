@@ -10,7 +10,7 @@ from typing import Literal
 from kboot.checkpoint import RemoteFile
 from kboot.host.os_errors import explained
 from kboot.host.verity import measure
-from kboot.store.baked import Baked, read_baked
+from kboot.store.baked import Baked, path_in, read_baked
 from kboot.store.samples import first_wrong, ranges_of, read_samples
 
 
@@ -47,7 +47,7 @@ def compare_with_image(state: Path, blob: Path, file: RemoteFile) -> Compared:
 
 def _version(state: Path) -> int:
     try:
-        return (state / "bake.json").stat().st_mtime_ns
+        return path_in(state).stat().st_mtime_ns
     except OSError:
         return 0
 

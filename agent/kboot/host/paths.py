@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+IMAGE_MANIFEST = "bake.json"
+"""In the state folder of an image."""
+
 _CHOSEN = (
     *("KBOOT_STATE_DIR", "KBOOT_RUNTIME_DIR", "KBOOT_CONFIG_DIR"),
     *("STATE_DIRECTORY", "RUNTIME_DIRECTORY", "CONFIGURATION_DIRECTORY"),
@@ -71,6 +74,11 @@ class Paths:
     def handoff(self) -> Path:
         """The signed hand-off record."""
         return self.runtime / "handoff.json"
+
+    @property
+    def image(self) -> Path:
+        """The manifest of the image that the state folder came in; not there on another disk."""
+        return self.state / IMAGE_MANIFEST
 
     @property
     def warmed(self) -> Path:

@@ -15,9 +15,9 @@ from typing import Any
 
 from kboot.errors import ActionFailed
 from kboot.host.files import atomic_write, make_dirs, read_small
+from kboot.host.paths import IMAGE_MANIFEST
 from kboot.jsontext import parse_json
 
-NAME = "bake.json"
 SCHEMA = 1
 _KIND = "bake"
 _LIMIT_BYTES = 64 << 20
@@ -101,7 +101,7 @@ class Baked:
 
 def path_in(state: Path) -> Path:
     """Return where the manifest of an image lies."""
-    return state / NAME
+    return state / IMAGE_MANIFEST
 
 
 def write_baked(baked: Baked, state: Path) -> None:
