@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,20 +111,26 @@ class _Fetch:
         self._growth = growth
         self._exchange = exchange
         self._pool = Pool(jobs, growth.streams, self._ended, exchange)
-        desk = self._desk = Desk(sources, ask.attempts, emit, self._ended)
-        throttle = Throttle(ask.max_rate_mib_s << 20, self._ended)
+        self._desk = Desk(sources, ask.attempts, emit, self._ended)
         stall_s, ended = ask.stall_timeout_s, self._ended
         other = None if ask.transport == "http" else Transport(ask.transport, listing, stall_s, emit, ended)
         if other is not None and exchange is not None:
             other = None
             emit(Notice("transport.changed", f"nodes of a fleet share pieces: they come by http, not {ask.transport}"))
-        shared, speeds = Shared(listing, store, emit, self._ended), Speeds()
-
-        def new_stream() -> Stream:
-            ended, hand_over = self._ended, self._proven.put
-            return Stream(listing, self._pool, desk, throttle, emit, ended, other, shared, speeds, hand_over, exchange)
-
-        self._new_stream = new_stream
+        self._new_stream = partial(
+            Stream,
+            listing=listing,
+            pool=self._pool,
+            desk=self._desk,
+            throttle=Throttle(ask.max_rate_mib_s << 20, self._ended),
+            emit=emit,
+            stop=self._ended,
+            transport=other,
+            shared=Shared(listing, store, emit, self._ended),
+            speeds=Speeds(),
+            hand_over=self._proven.put,
+            exchange=exchange,
+        )
         self._threads: list[threading.Thread] = []
         self._checkpointed_s: dict[Job, float] = {}
 

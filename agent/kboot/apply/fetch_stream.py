@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kboot.apply.fetch_desk import Desk, wrong_twice
@@ -32,46 +33,32 @@ _MOVES = 3  # a range that is slow on so many connections is slow everywhere
 _ROUNDS = 2  # a file that came whole and wrong is fetched once more
 
 
+@dataclass(slots=True, eq=False)
 class Stream:
-    """One connection's worth of work: takes from the pool until there is nothing left."""
+    """One connection's worth of work: takes from the pool until there is nothing left.
 
-    def __init__(
-        self,
-        listing: Listing,
-        pool: Pool,
-        desk: Desk,
-        throttle: Throttle,
-        emit: Emit,
-        stop: threading.Event,
-        transport: Transport | None,
-        shared: Shared,
-        speeds: Speeds,
-        hand_over: Callable[[Job], None],
-        exchange: Exchange | None = None,
-    ) -> None:
-        """Make one; run() does the work.
+    stop: told to stop, or another stream met a bug. transport: asked first for a file. shared: what other processes
+    have. speeds: of all streams of the fetch. hand_over: takes a job whose bytes are proven and written, not yet
+    durable. exchange: with the other nodes of a fleet.
+    """
 
-        transport: asked first for a file. shared: what other processes have. speeds: of all streams of the fetch.
-        hand_over: takes a job whose bytes are proven and written, not yet durable.
-        exchange: with the other nodes of a fleet.
-        """
-        self._listing = listing
-        self._pool = pool
-        self._desk = desk
-        self._throttle = throttle
-        self._emit = emit
-        self._stop = stop
-        self._transport = transport
-        self._shared = shared
-        self._speeds = speeds
-        self._hand_over = hand_over
-        self._exchange = exchange
-        self._peer_speeds = Speeds()
-        self._buffer = memoryview(b"")
+    listing: Listing
+    pool: Pool
+    desk: Desk
+    throttle: Throttle
+    emit: Emit
+    stop: threading.Event
+    transport: Transport | None
+    shared: Shared
+    speeds: Speeds
+    hand_over: Callable[[Job], None]
+    exchange: Exchange | None
+    _peer_speeds: Speeds = field(default_factory=Speeds)
+    _buffer: memoryview = field(default_factory=lambda: memoryview(b""))
 
     def run(self, number: int) -> None:
         """Work until the pool has nothing more. number: of this stream, from 0; the last ones rest when few will do."""
-        while (work := self._pool.take(number)) is not None:
+        while (work := self.pool.take(number)) is not None:
             if not self._buffer:
                 self._buffer = new_buffer(buffer_bytes(number))
             if isinstance(work, Job):
@@ -82,17 +69,17 @@ class Stream:
     def _open(self, job: Job) -> None:
         """Look at what an earlier run, another transport or another process made of a file."""
         try:
-            brought_by = "" if self._shared.is_here(job) else self._brought_by(job)
-            known = self._shared.known(job)
+            brought_by = "" if self.shared.is_here(job) else self._brought_by(job)
+            known = self.shared.known(job)
             partial = Partial(job.part_path, job.action.file, known)
             try:
-                if self._shared.becomes_here(job):
+                if self.shared.becomes_here(job):
                     partial.discard()
                     self._take_over(job)
                     return
                 if known.digests:
-                    self._shared.build_on_copy(job, partial)
-                in_part = self._shared.build_on_share(job, partial)
+                    self.shared.build_on_copy(job, partial)
+                in_part = self.shared.build_on_share(job, partial)
                 partial.reserve()
             except KbootError:
                 partial.close()
@@ -101,50 +88,50 @@ class Stream:
             self._wait_for_owner(job, exc)
             return
         except KbootError as exc:
-            self._pool.fail(job, exc)
+            self.pool.fail(job, exc)
             self._give_up(job)
             return
         if why := partial.found.discarded:
             text = f"what was here of {job.action.file.path} is not used: {why}"
-            self._emit(Notice("partial.discarded", text))
+            self.emit(Notice("partial.discarded", text))
         if brought_by:
             job.used.add(brought_by)
         else:
             job.reused_bytes = partial.found.reused_bytes
         missing = partial.missing()
-        if self._exchange is not None:
-            self._exchange.opened(job, missing, trusted=not known.digests and not in_part)
-        self._pool.opened(job, partial, missing)
+        if self.exchange is not None:
+            self.exchange.opened(job, missing, trusted=not known.digests and not in_part)
+        self.pool.opened(job, partial, missing)
         if not missing:
             self._prove(job, partial)
 
     def _take_over(self, job: Job) -> None:
         """Count a file that another process proved."""
         job.source = "this disk"
-        self._pool.settle(job, "here")
-        if self._exchange is not None:
-            self._exchange.proven(job)
+        self.pool.settle(job, "here")
+        if self.exchange is not None:
+            self.exchange.proven(job)
         for action in job.actions:
             size = action.file.size_bytes
-            self._emit(FileDone("fetch", action.file.path, size, job.seconds, job.source, size))
+            self.emit(FileDone("fetch", action.file.path, size, job.seconds, job.source, size))
 
     def _wait_for_owner(self, job: Job, in_use: PartialInUse) -> None:
-        if self._shared.may_wait(job, in_use):
-            self._pool.hold(job, LOOK_S)
+        if self.shared.may_wait(job, in_use):
+            self.pool.hold(job, LOOK_S)
             return
         in_use.message += f", and nothing came of it for {SILENT_S:.0f} s"
-        self._pool.fail(job, in_use)
+        self.pool.fail(job, in_use)
         self._give_up(job)
 
     def _brought_by(self, job: Job) -> str:
         """Let another transport bring the file, if there is one; return the source's name, or nothing."""
-        if self._transport is None:
+        if self.transport is None:
             return ""
         try:
-            source = self._desk.pick(job)
+            source = self.desk.pick(job)
         except SourceError:
             return ""  # what is here already may be the whole file
-        return source.name if self._transport.bring(source, job.action.file, job.part_path) else ""
+        return source.name if self.transport.bring(source, job.action.file, job.part_path) else ""
 
     def _receive(self, claim: Claim) -> None:
         """Receive a range from whoever gives it, then see whether the file is whole."""
@@ -152,16 +139,16 @@ class Stream:
         partial = job.partial
         assert partial is not None, "ranges are handed out of open jobs only"
         try:
-            while claim.position < claim.end and not job.is_lost and not self._stop.is_set():
+            while claim.position < claim.end and not job.is_lost and not self.stop.is_set():
                 if not self._try(claim, partial):
                     break
         except VerificationFailed as exc:
-            self._pool.spoil(job, exc)
+            self.pool.spoil(job, exc)
         except KbootError as exc:
-            self._pool.fail(job, exc)
-        if self._exchange is not None:
-            self._exchange.ended(claim)
-        match self._pool.leave(claim):
+            self.pool.fail(job, exc)
+        if self.exchange is not None:
+            self.exchange.ended(claim)
+        match self.pool.leave(claim):
             case "whole":
                 self._prove(job, partial)
             case "spoiled":
@@ -174,12 +161,12 @@ class Stream:
 
     def _try(self, claim: Claim, partial: Partial) -> bool:
         """Ask one source once and take in what comes; return whether this stream may go on with the range."""
-        exchange = self._exchange
+        exchange = self.exchange
         if exchange is not None and claim.source is not None:
             self._try_node(exchange, claim.source, claim, partial)
             return False
         try:
-            source = self._desk.pick(claim.job, claim.slow)
+            source = self.desk.pick(claim.job, claim.slow)
         except SourceError as exc:
             if exchange is None:
                 raise
@@ -187,16 +174,16 @@ class Stream:
             return False
         before = claim.position
         try:
-            if self._desk.wait(source):
+            if self.desk.wait(source):
                 self._pour(source, claim, partial)
         except _TooSlow:
             claim.slow.append(source.name)
             path, left = claim.job.action.file.path, claim.end - claim.position
             text = f"{source.name} is far slower here than on other connections: {left} bytes go to another one"
-            self._emit(FileTrouble("fetch", path, "stream-slow", text, final=False))
+            self.emit(FileTrouble("fetch", path, "stream-slow", text, final=False))
         except SourceError as exc:
-            if not self._stop.is_set():
-                self._desk.trouble(claim, source, exc, claim.position - before >= _WORTH_BYTES)
+            if not self.stop.is_set():
+                self.desk.trouble(claim, source, exc, claim.position - before >= _WORTH_BYTES)
         return exchange is None or claim.position == claim.end  # meanwhile another node may have it
 
     def _try_node(self, exchange: Exchange, node: Source, claim: Claim, partial: Partial) -> None:
@@ -206,26 +193,26 @@ class Stream:
         except _TooSlow:
             exchange.too_slow(claim)
         except SourceError as exc:
-            if not self._stop.is_set():
+            if not self.stop.is_set():
                 exchange.failed(claim, exc)
                 path = claim.job.action.file.path
-                self._emit(FileTrouble("fetch", path, exc.code, f"{exc.message} ({node.name})", final=False))
+                self.emit(FileTrouble("fetch", path, exc.code, f"{exc.message} ({node.name})", final=False))
 
     def _pour(self, source: Source, claim: Claim, partial: Partial) -> None:
         job, buffer = claim.job, self._buffer
-        file, listing = job.action.file, self._listing
+        file, listing = job.action.file, self.listing
         end = None if claim.end == file.size_bytes else claim.end
         with source.open(listing.repo, listing.commit, file, claim.position, end) as body:
             skip = claim.position - body.start
             if skip:
                 job.cuttable = False  # it does not know ranges: every piece would cost the whole file
-            while skip and not self._stop.is_set():
+            while skip and not self.stop.is_set():
                 skip -= _some(body.readinto(buffer[: min(skip, len(buffer))]), claim)
-            speeds = self._speeds if claim.source is None else self._peer_speeds
+            speeds = self.speeds if claim.source is None else self._peer_speeds
             began, watch, crawl = claim.position, Watch(speeds, monotonic_s()), Crawl()
             # Where the end came nearer, the rest of the body belongs to another stream and is left.
             while (wanted := min(len(buffer), claim.end - claim.position)) > 0:
-                if job.is_lost or self._stop.is_set():
+                if job.is_lost or self.stop.is_set():
                     return
                 asked_s = monotonic_s()
                 n = body.readinto(buffer[:wanted])
@@ -241,9 +228,9 @@ class Stream:
                     partial.write(buffer, n, claim.position)
                 except WrongRange as exc:
                     self._mend(job, partial, exc)
-                self._pool.advance(claim, n)
+                self.pool.advance(claim, n)
                 self._tell(job, partial)
-                self._throttle.pass_by(n)
+                self.throttle.pass_by(n)
                 if claim.node and crawl.is_on(n, took_s) and claim.position < claim.end:
                     raise SourceError("peer-crawls", f"{source.name} gave less than 64 KiB/s", retry=True)
                 if watch.too_slow(n, monotonic_s()) and _is_worth_moving(claim):
@@ -251,7 +238,7 @@ class Stream:
 
     def _compare(self, claim: Claim, partial: Partial, data: memoryview) -> None:
         """Where a node may have given wrong bytes: see whether these are others."""
-        exchange = self._exchange
+        exchange = self.exchange
         if exchange is not None and exchange.is_compared(claim):
             at = partial.differs(data, claim.position)
             if at is not None:
@@ -262,7 +249,7 @@ class Stream:
         if now >= job.next_progress_s:
             job.next_progress_s = now + _PROGRESS_S
             file = job.action.file
-            self._emit(FileProgress("fetch", file.path, partial.written_bytes, file.size_bytes))
+            self.emit(FileProgress("fetch", file.path, partial.written_bytes, file.size_bytes))
 
     def _prove(self, job: Job, partial: Partial) -> None:
         """Give the verdict on a file whose bytes are all here."""
@@ -273,54 +260,54 @@ class Stream:
         except VerificationFailed as exc:
             self._judge(job, partial, exc)
         except KbootError as exc:
-            self._pool.fail(job, exc)
+            self.pool.fail(job, exc)
             self._give_up(job)
         else:
             job.source = ", ".join(sorted(job.used)) or "this disk"
             job.state = "proven"
-            self._hand_over(job)
+            self.hand_over(job)
             self._settled(job)
 
     def _mend(self, job: Job, partial: Partial, wrong: WrongRange) -> None:
         """Let a wrong range of a file be fetched again; the rest of it stays."""
         path = job.action.file.path
         if again_from := job.mended.get(wrong.start):
-            self._desk.wrong_bytes(job, again_from)
+            self.desk.wrong_bytes(job, again_from)
         elif partial.found.reused_bytes:  # it may have been here
             job.reused_bytes = max(0, job.reused_bytes - (wrong.end - wrong.start))
         elif len(job.used) == 1:
-            self._desk.wrong_bytes(job, *job.used)
-        if self._exchange is not None:
-            self._exchange.thrown_away(job, wrong.start, wrong.end)
+            self.desk.wrong_bytes(job, *job.used)
+        if self.exchange is not None:
+            self.exchange.thrown_away(job, wrong.start, wrong.end)
         job.mended[wrong.start] = ""
         text = f"{wrong.message}; they are fetched again"
-        self._emit(FileTrouble("fetch", path, wrong.code, text, final=False))
-        self._pool.reopen(job, wrong.start, wrong.end)
+        self.emit(FileTrouble("fetch", path, wrong.code, text, final=False))
+        self.pool.reopen(job, wrong.start, wrong.end)
 
     def _judge(self, job: Job, partial: Partial, error: VerificationFailed) -> None:
         """Find who is to blame for wrong bytes: what was on the disk, one source, a node, or nobody knows which."""
-        if self._exchange is not None and self._is_doubted(self._exchange, job, partial, error):
+        if self.exchange is not None and self._is_doubted(self.exchange, job, partial, error):
             return
         reused = partial.found.reused_bytes > 0
         job.source = ", ".join(sorted(job.used)) or "this disk"
         job.rounds += 0 if reused else 1
         if len(job.used) == 1 and not reused:
-            self._desk.wrong_bytes(job, *job.used)
-        if self._exchange is not None:
-            self._exchange.thrown_away(job, 0, job.action.file.size_bytes)
+            self.desk.wrong_bytes(job, *job.used)
+        if self.exchange is not None:
+            self.exchange.thrown_away(job, 0, job.action.file.size_bytes)
         try:
             partial.restart()
         except KbootError as exc:
-            self._pool.fail(job, exc)
+            self.pool.fail(job, exc)
         if job.rounds >= _ROUNDS:
-            self._pool.fail(job, wrong_twice(job, error))
+            self.pool.fail(job, wrong_twice(job, error))
         if job.error is not None:
             self._give_up(job)
             return
         path = job.action.file.path
         text = f"{error.message} ({job.source}); fetched again"
-        self._emit(FileTrouble("fetch", path, error.code, text, final=False))
-        self._pool.again(job)
+        self.emit(FileTrouble("fetch", path, error.code, text, final=False))
+        self.pool.again(job)
 
     def _is_doubted(self, exchange: Exchange, job: Job, partial: Partial, error: VerificationFailed) -> bool:
         """Let what nodes gave of a wrong file be received again; return whether that is to be seen first."""
@@ -330,16 +317,16 @@ class Stream:
         if not ranges:
             return False
         text = f"{error.message} ({', '.join(sorted(job.used))}); what other nodes gave of it is fetched again"
-        self._emit(FileTrouble("fetch", job.action.file.path, error.code, text, final=False))
+        self.emit(FileTrouble("fetch", job.action.file.path, error.code, text, final=False))
         partial.doubt(ranges)
         job.spoiled = None
         for start, end in ranges:
-            self._pool.reopen(job, start, end)
+            self.pool.reopen(job, start, end)
         return True
 
     def _settled(self, job: Job) -> None:
         """Look again at the files that waited for what was to be found out with this one."""
-        for other, partial, error in self._exchange.checked(job) if self._exchange is not None else ():
+        for other, partial, error in self.exchange.checked(job) if self.exchange is not None else ():
             if other.state == "open":
                 self._judge(other, partial, error)
 
@@ -349,8 +336,8 @@ class Stream:
         if job.partial is not None:
             job.partial.close()
         for action in job.actions:
-            self._emit(FileTrouble("fetch", action.file.path, error.code, error.message, final=True))
-        self._pool.settle(job, "failed")
+            self.emit(FileTrouble("fetch", action.file.path, error.code, error.message, final=True))
+        self.pool.settle(job, "failed")
         self._settled(job)
 
 
