@@ -80,6 +80,10 @@ class TestEveryEngine:
         assert len(folders) > 20
         assert [] == [f for f in folders if not f.startswith("/var/lib/kboot/cache/KEY/")]
 
+    def test_libraries_with_a_variable_of_their_own_are_told_too(self, name: EngineName) -> None:
+        """DeepEP, Mooncake and FlashInfer's DeepGEMM do not follow XDG_CACHE_HOME; $HOME is read-only in the unit."""
+        assert {"EP_JIT_CACHE_DIR", "MOONCAKE_EP_JIT_CACHE_DIR", "TRTLLM_DG_CACHE_DIR"} <= set(env_of(launch(name)))
+
     def test_the_hub_client_is_offline_and_moves_as_a_whole(self, name: EngineName) -> None:
         """B018, B050: no request to the Hub; HF_HOME, HF_HUB_CACHE and HF_XET_CACHE below one folder."""
         env = env_of(launch(name))

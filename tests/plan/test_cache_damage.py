@@ -67,6 +67,8 @@ def test_b114_a_torn_file_takes_its_entry_with_it() -> None:
         ("triton/AB12/k.cubin", "triton/AB12"),
         ("vllm/torch_compile_cache/0a1b/triton_cache/AB/k.so", "vllm/torch_compile_cache/0a1b/triton_cache/AB"),
         ("deep_gemm/cache/kernel.gemm.ab12/kernel.cubin", "deep_gemm/cache/kernel.gemm.ab12"),
+        ("deep_ep/cache/kernel.dispatch.ab12/kernel.cubin", "deep_ep/cache/kernel.dispatch.ab12"),
+        ("trtllm-deep_gemm/cache/gemm_1_2/kernel.cubin", "trtllm-deep_gemm/cache/gemm_1_2"),
         (f"tilelang/cache/0.1.12/{'ab' * 32}/kernel.so", f"tilelang/cache/0.1.12/{'ab' * 32}"),
         ("flashinfer/.cache/0.7/cached_ops/m/m.o", "flashinfer/.cache/0.7/cached_ops/m/m.o"),
         ("inductor/ab/cabc.so", "inductor/ab/cabc.so"),

@@ -111,6 +111,7 @@ def _env(facts: NodeFacts, ask: LaunchAsk) -> tuple[Setting, ...]:
         *common.bytecode_settings(ask.bytecode_dir),
         Setting("SGLANG_CACHE_DIR", f"{ask.cache_dir}/sglang", "SGLang's own caches and tuned kernels"),
         Setting("SGLANG_DG_CACHE_DIR", f"{ask.cache_dir}/deep_gemm", "SGLang sets DG_JIT_CACHE_DIR from this one"),
+        Setting("SGLANG_JIT_CACHE_DIR", f"{ask.cache_dir}/sglang-jit", "SGLang's own kernels; default in $HOME"),
         *common.hub_settings(ask.cache_dir),
         *common.network_settings(facts.fleet, ask.layout),
         *common.gpu_settings(facts.gpu, ask.placement),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Folders that are one entry: their files were written by one compilation and are of use together only.
 _ENTRY = re.compile(
     r"(?:.*/)?triton(?:_cache)?/[^/]+(?=/)"
-    r"|deep_gemm/cache/[^/]+(?=/)"
+    r"|(?:trtllm-)?deep_(?:gemm|ep)/cache/[^/]+(?=/)"
     r"|tilelang/cache/(?:[^/]+/)*?[0-9a-f]{32,64}(?=/)"
     r"|humming/cache/(?:[^/]+/)*?[0-9a-f]{16,64}(?=/)"
 )
