@@ -282,6 +282,27 @@ class TestReportedCauses:
         assert (process, level, text) == (found.process, found.level, found.text)
 
 
+@pytest.mark.parametrize(
+    ("bar", "end"),
+    [
+        ("Loading safetensors checkpoint shards", "(Worker_TP0 pid=7) Loading weights took 0.80 seconds"),
+        ("Loading pt checkpoint shards", "(Worker_TP0 pid=7) Loading weights took 0.80 seconds"),
+        ("Multi-thread loading shards", "(Worker_TP0 pid=7) Loading weights took 0.80 seconds"),
+        ("Loading safetensors using Fastsafetensor loader", "(Worker_TP0 pid=7) Loading weights took 0.80 seconds"),
+        (
+            "Loading safetensors using Runai Model Streamer",
+            "Loading safetensors using Runai Model Streamer: 100% Completed | 9/9 [00:01<00:00,  9.0it/s]",
+        ),
+    ],
+)
+def test_the_weights_are_seen_read_whatever_reads_them(bar: str, end: str) -> None:
+    """Each loader names its bar otherwise; the streamer says no length at its end."""
+    begin = f"{bar}:   0% Completed | 0/9 [00:00<?, ?it/s]"
+
+    assert "read weights" == fed("vllm", begin).current()
+    assert {"read weights": 1.0} == lengths(fed("vllm", begin, end))
+
+
 def test_sglang() -> None:
     """Its lines carry time and rank in brackets, its phases their own words."""
     reader = fed(

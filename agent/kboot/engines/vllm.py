@@ -30,8 +30,8 @@ PHASES: tuple[EnginePhase, ...] = (
     EnginePhase("load model", r"Starting to load model|Loading model from scratch", r"Model loading took [\d.]+ GiB"),
     EnginePhase(
         "read weights",
-        r"Loading safetensors checkpoint shards: +0%",
-        r"Loading weights took (?P<seconds>[\d.]+) seconds",
+        r"(?:Loading \w+ checkpoint shards|Multi-thread loading shards|Loading safetensors using [\w ]+): +0%",
+        r"Loading weights took (?P<seconds>[\d.]+) seconds|using Runai Model Streamer: +100%",
     ),
     EnginePhase(
         "compile",
