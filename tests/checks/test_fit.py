@@ -113,6 +113,14 @@ def test_the_cgroups_limit_counts() -> None:
     assert "memory.max" in finding.hint
 
 
+def test_what_the_cgroup_holds_is_not_there_for_the_engine() -> None:
+    """kubernetes/website#36453: 90 of a pod's 96 GiB are files in memory; more of the machine is of no help."""
+    finding = fit_ram.run(node(memory={"limit_bytes": 96 * GIB, "left_bytes": 6 * GIB}), PROFILE, CHECKPOINT)
+
+    assert ("fail", True) == (finding.status, "6 GiB left of the 96 GiB that the cgroup may have" in finding.seen)
+    assert "/dev/shm, emptyDir" in finding.hint
+
+
 def test_a_checkpoint_larger_than_memory_is_slow_but_no_failure() -> None:
     """What cannot stay warm is read from disk."""
     finding = fit_ram.run(node(memory={"available_bytes": 400 * GIB}), PROFILE, CHECKPOINT)

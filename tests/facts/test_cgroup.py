@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kboot.facts.cgroup import allowed_cpus, memory_limit_bytes, quota_cpus, throttling
+from kboot.facts.cgroup import allowed_cpus, memory_left_bytes, memory_limit_bytes, quota_cpus, throttling
 from kboot.facts.reader import Reader
 from kboot.facts.types import Throttling
 from kboot.host.recorded import RecordedHost
@@ -57,6 +57,26 @@ def test_no_more_than_memory_high_is_of_use(tmp_path: Path) -> None:
     assert 8000000 == memory_limit_bytes(reader(tmp_path / "b", where | limits | {f"{top}/memory.high": "max"}))
 
 
+def test_files_in_memory_count_against_the_limit_and_page_cache_does_not(tmp_path: Path) -> None:
+    """kubernetes/website#36453: weights in an emptyDir in memory are the pod's, though no process shows them."""
+    top = "/sys/fs/cgroup"
+    where = {"/proc/self/cgroup": "0::/pod/main", "/proc/self/mountinfo": V2_MOUNT}
+    pod = {
+        f"{top}/pod/memory.max": "1000",
+        f"{top}/pod/memory.current": "900",
+        f"{top}/pod/memory.stat": "file 750\nshmem 600\nactive_file 50\ninactive_file 100\nslab_reclaimable 10",
+    }
+    main = {f"{top}/pod/main/memory.max": "400", f"{top}/pod/main/memory.current": "60"}
+
+    full = {f"{top}/pod/main/memory.current": "500"}
+
+    found = reader(tmp_path / "a", where | pod | main)
+    assert (400, 260) == (memory_limit_bytes(found), memory_left_bytes(found))
+    assert 340 == memory_left_bytes(reader(tmp_path / "b", where | main))
+    assert 0 == memory_left_bytes(reader(tmp_path / "c", where | main | full))
+    assert memory_left_bytes(reader(tmp_path / "d", where)) is None
+
+
 def test_version_1_has_a_folder_for_each_controller(tmp_path: Path) -> None:
     """Mount points come from mountinfo; -1 and the largest number are no limits."""
     found = reader(
@@ -73,10 +93,13 @@ def test_version_1_has_a_folder_for_each_controller(tmp_path: Path) -> None:
             "/cg/cpuset/job/cpuset.effective_cpus": "2-3",
             "/cg/memory/job/memory.limit_in_bytes": "9223372036854771712",
             "/cg/memory/memory.limit_in_bytes": "68719476736",
+            "/cg/memory/memory.usage_in_bytes": "34359738368",
+            "/cg/memory/memory.stat": "active_file 7\ntotal_active_file 8589934592\ntotal_inactive_file 8589934592",
         },
     )
 
     assert (frozenset({2, 3}), 2.5, 64 << 30) == (allowed_cpus(found), quota_cpus(found), memory_limit_bytes(found))
+    assert 48 << 30 == memory_left_bytes(found)
 
 
 @pytest.mark.parametrize(

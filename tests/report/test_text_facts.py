@@ -33,3 +33,10 @@ def test_a_driver_that_does_not_answer_is_no_missing_gpu() -> None:
     assert "NVML: hung, no answer in 120 s; 1 NVIDIA GPU on the PCI bus" in " ".join(
         facts_text(replace(node_facts(), gpu=hung)).split()
     )
+
+
+def test_what_is_left_of_a_limit_is_said_where_it_is_known() -> None:
+    """A pod's files in memory take of its limit; the limit alone says little of what an engine finds."""
+    memory = replace(node_facts().memory, left_bytes=1300 << 30)
+
+    assert "limit 1.86 TiB, 1.27 TiB of it left" in facts_text(replace(node_facts(), memory=memory))

@@ -21,8 +21,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     memory = facts.memory
     if memory.total_bytes <= 0 or memory.available_bytes <= 0:
         return Finding("unknown", f"free memory could not be read ({gap_reason(facts, 'memory')})")
-    usable = min(memory.available_bytes, memory.limit_bytes or memory.available_bytes)
-    seen = _seen(memory, usable)
+    usable = memory.usable_bytes
+    seen = _seen(memory)
     if profile is None:
         return Finding("ok", f"{seen}; no profile says how much is needed")
     layout = layout_for(facts.gpu, profile)
@@ -33,9 +33,12 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     return _warmth(seen, usable, profile, checkpoint)
 
 
-def _seen(memory: MemoryFacts, usable: int) -> str:
+def _seen(memory: MemoryFacts) -> str:
+    usable, limit = memory.usable_bytes, memory.limit_bytes
     seen = f"{show_memory(memory.available_bytes)} of {show_memory(memory.total_bytes)} available"
-    if usable < memory.available_bytes:
+    if limit is not None and usable < min(limit, memory.available_bytes):
+        seen += f", {show_memory(usable)} left of the {show_memory(limit)} that the cgroup may have"
+    elif usable < memory.available_bytes:
         seen += f", limited to {show_memory(usable)} by the cgroup"
     if memory.hugepages_bytes:
         seen += f"; {show_memory(memory.hugepages_bytes)} are reserved as huge pages and not counted"
@@ -45,6 +48,8 @@ def _seen(memory: MemoryFacts, usable: int) -> str:
 def _too_small(memory: MemoryFacts, seen: str, need: int, count_of_workers: int) -> Finding:
     if memory.limit_bytes is not None and memory.limit_bytes < need:
         hint = "raise memory.max of the service or container (`--memory`)"
+    elif memory.usable_bytes < memory.available_bytes:
+        hint = "stop what else runs in the cgroup and delete its files in memory (/dev/shm, emptyDir): both count"
     elif memory.hugepages_bytes:
         hint = "give huge pages back: `sysctl vm.nr_hugepages=0`, unless the engine uses them"
     else:
@@ -78,7 +83,7 @@ def _warmth(seen: str, usable: int, profile: Profile, checkpoint: CheckpointFact
 CHECK = Check(
     id="fit.ram",
     asks="Is there host memory for the engine's processes, and for keeping the checkpoint warm?",
-    source="/proc/meminfo; memory.max on the cgroup path",
+    source="/proc/meminfo; memory.{max,current,stat} on the cgroup path",
     modes=ON_A_NODE,
     run=run,
 )

@@ -50,7 +50,11 @@ class Throttling:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
-    """limit_bytes: tightest cgroup memory limit on the path; None without one. shm: /dev/shm."""
+    """limit_bytes: tightest cgroup memory limit on the path; None without one. shm: /dev/shm.
+
+    left_bytes: what the limits leave beside what their cgroups hold; None without one. Files in memory (/dev/shm, an
+    emptyDir of Kubernetes) are held, page cache of a disk is not.
+    """
 
     total_bytes: int
     available_bytes: int
@@ -59,6 +63,13 @@ class MemoryFacts:
     swap_used_bytes: int
     shm_total_bytes: int | None
     shm_free_bytes: int | None
+    left_bytes: int | None = None
+
+    @property
+    def usable_bytes(self) -> int:
+        """What is available, within the cgroups' limits."""
+        bounds = (self.available_bytes, self.limit_bytes, self.left_bytes)
+        return min(bound for bound in bounds if bound is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,12 @@ _ROOT = "/sys/fs/cgroup"
 _NO_LIMIT_BYTES = 1 << 60  # v1 writes the largest page-aligned number for "no limit"
 
 _MEMORY_FILES = {1: ("memory.limit_in_bytes",), 2: ("memory.max", "memory.high")}
+_USAGE_FILE = {1: "memory.usage_in_bytes", 2: "memory.current"}
+# Of memory.stat, what the kernel takes back before it kills. Version 1 counts children in its totals alone.
+_RECLAIMABLE = {
+    1: frozenset({"total_active_file", "total_inactive_file"}),
+    2: frozenset({"active_file", "inactive_file", "slab_reclaimable"}),
+}
 
 Controller = Literal["cpuset", "cpu", "memory"]
 
@@ -75,12 +81,31 @@ def memory_limit_bytes(reader: Reader) -> int | None:
 
     Above memory.high processes are not killed, but stopped until the kernel has won memory back: no more is of use.
     """
-    limits = (
-        whole_number(reader.optional(f"{level.folder}/{name}") or "")
-        for level in levels(reader, "memory")
-        for name in _MEMORY_FILES[level.version]
-    )
-    return min((limit for limit in limits if limit is not None and 0 <= limit < _NO_LIMIT_BYTES), default=None)
+    return min((limit for _, limit in _memory_limits(reader)), default=None)
+
+
+def memory_left_bytes(reader: Reader) -> int | None:
+    """Return what the limits leave beside what their cgroups hold and cannot give up; None without a limit.
+
+    A file in memory is held by the cgroup that wrote it until it is deleted, though no process is seen with it.
+    """
+    return min((max(0, limit - _held_bytes(reader, level)) for level, limit in _memory_limits(reader)), default=None)
+
+
+def _memory_limits(reader: Reader) -> Iterator[tuple[Level, int]]:
+    for level in levels(reader, "memory"):
+        for name in _MEMORY_FILES[level.version]:
+            limit = whole_number(reader.optional(f"{level.folder}/{name}") or "")
+            if limit is not None and 0 <= limit < _NO_LIMIT_BYTES:
+                yield level, limit
+
+
+def _held_bytes(reader: Reader, level: Level) -> int:
+    used = whole_number(reader.optional(f"{level.folder}/{_USAGE_FILE[level.version]}") or "") or 0
+    lines = (reader.optional(f"{level.folder}/memory.stat") or "").splitlines()
+    said = (line.partition(" ") for line in lines)
+    given_up = sum(whole_number(value) or 0 for name, _, value in said if name in _RECLAIMABLE[level.version])
+    return max(0, used - given_up)
 
 
 def _quota(reader: Reader, level: Level) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kboot.facts.basic_types import Gap, MemoryFacts
-from kboot.facts.cgroup import memory_limit_bytes
+from kboot.facts.cgroup import memory_left_bytes, memory_limit_bytes
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo
 from kboot.facts.reader import Reader, kib_lines
 
@@ -32,6 +32,7 @@ def collect_memory(host: Host) -> tuple[MemoryFacts, tuple[Gap, ...]]:
         swap_used_bytes=found.get("SwapTotal", 0) - found.get("SwapFree", 0),
         shm_total_bytes=shm_total_bytes,
         shm_free_bytes=shm_free_bytes,
+        left_bytes=memory_left_bytes(reader),
     )
     return facts, reader.gaps
 

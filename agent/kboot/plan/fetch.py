@@ -109,8 +109,7 @@ def _may_lack(size_bytes: int) -> int:
 
 def warm_budget_bytes(ask: WarmAsk, memory: MemoryFacts) -> int:
     """Return how much page cache the checkpoint may take: a fraction of what is free, within the cgroup's limit."""
-    room = memory.available_bytes if memory.limit_bytes is None else min(memory.available_bytes, memory.limit_bytes)
-    return int(room * ask.max_memory_fraction)
+    return int(memory.usable_bytes * ask.max_memory_fraction)
 
 
 def _publish(checkpoint: CheckpointFacts, model_path: str) -> PublishCheckpoint:

@@ -137,7 +137,7 @@ def _room(gpu: Gpu, memory: MemoryFacts) -> _Room:
             return _Room(gpu, 0, "slice-missing")
         return _Room(gpu, _smallest([s.memory_total_bytes for s in gpu.mig_slices]), "slice")
     if gpu.unified:
-        return _Room(gpu, _available(memory), "unified")
+        return _Room(gpu, memory.usable_bytes, "unified")
     if gpu.memory_total_bytes is None or gpu.memory_used_bytes is None:
         return _Room(gpu, None, "whole")
     # NVML counts the driver's own reserve as used on some drivers and apart on others: counted once here
@@ -197,12 +197,8 @@ def _room_words(room: _Room, have: int) -> str:
             return f"GPU {index} has the least free memory, {show_gb(have)}{pids}"
 
 
-def _available(memory: MemoryFacts) -> int:
-    return min(memory.available_bytes, memory.limit_bytes or memory.available_bytes)
-
-
 def _ram(memory: MemoryFacts, need: int, what: str) -> FitLine:
-    have = _available(memory)
+    have = memory.usable_bytes
     limited = " (the cgroup's limit)" if have < memory.available_bytes else ""
     huge = f", {show_gb(memory.hugepages_bytes)} more in huge pages" if memory.hugepages_bytes else ""
     text = f"{show_gb(need)} of RAM for {what}, {show_gb(have)} available{limited}{huge}"

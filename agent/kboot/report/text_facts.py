@@ -69,7 +69,8 @@ def _memory(facts: NodeFacts) -> str:
     memory = facts.memory
     parts = [f"{show_memory(memory.total_bytes)}, {show_memory(memory.available_bytes)} available"]
     if memory.limit_bytes is not None:
-        parts.append(f"limit {show_memory(memory.limit_bytes)}")
+        left = "" if memory.left_bytes is None else f", {show_memory(memory.left_bytes)} of it left"
+        parts.append(f"limit {show_memory(memory.limit_bytes)}{left}")
     if memory.hugepages_bytes:
         parts.append(f"huge pages {show_memory(memory.hugepages_bytes)}")
     if memory.shm_total_bytes is not None:
