@@ -8,8 +8,8 @@ import literals
 import pytest
 
 from kboot.facts.types import CacheFacts, EngineFacts, NodeFacts
-from kboot.plan.bytecode import bytecode_dir, plan_bytecode, plan_engine_files
-from kboot.plan.types import CompileBytecode
+from kboot.plan.bytecode import bytecode_dir, plan_bytecode, plan_engine_files, with_engine_files
+from kboot.plan.types import CompileBytecode, Phase
 from kboot.profile.types import LayoutAsk
 
 pytestmark = pytest.mark.no_io
@@ -76,3 +76,14 @@ def test_the_engines_own_files_are_read_once_after_each_start(facts: NodeFacts) 
         plan_engine_files(facts, "", "/run/warmed", 4 << 30),
         plan_engine_files(facts, folder, "", 4 << 30),
     )
+
+
+def test_no_handoff_waits_for_the_engines_own_files(facts: NodeFacts) -> None:
+    """They are read in the phase that goes on beside the start, also where the checkpoint is fetched first."""
+    folder = bytecode_dir(facts, LAYOUT, "/state/bytecode")
+    compiling, reading = plan_bytecode(facts, folder), plan_engine_files(facts, folder, "/run/warmed", 4 << 30)
+    cache, fetch = Phase("cache", (), compiling), Phase("fetch", (), compiling)
+    warm = Phase("warm", ("fetch", "verify"), (), "all of it is in memory")
+
+    assert (cache, fetch, replace(warm, actions=reading, note="")) == with_engine_files((cache, fetch, warm), reading)
+    assert (cache, fetch, warm) == with_engine_files((cache, fetch, warm), ())

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kboot.plan.types import CompileBytecode, WarmEngine
 
 if TYPE_CHECKING:
     from kboot.facts.types import EngineFacts, NodeFacts
+    from kboot.plan.types import Phase
     from kboot.profile.types import EngineName, LayoutAsk
 
 _MOST_BYTES = 8 << 30  # whatever an environment holds
@@ -49,6 +51,16 @@ def plan_engine_files(facts: NodeFacts, folder: str, root: str, budget_bytes: in
         return ()
     why = "not yet since the machine's start; a cold front end reads them page by page"
     return (WarmEngine(facts.engine.interpreter, facts.engine.name, folder, f"{root}/{name}", limit_bytes, why),)
+
+
+def with_engine_files(phases: tuple[Phase, ...], read: tuple[WarmEngine, ...]) -> tuple[Phase, ...]:
+    """Return the phases with the reading of the engine's own files, before the checkpoint's.
+
+    Nothing waits for it: done beside a fetch it held the hand-off up for 8 s, and gained the front end 3.
+    """
+    if not read:
+        return phases
+    return tuple(replace(p, actions=(*read, *p.actions), note="") if p.name == "warm" else p for p in phases)
 
 
 def _name(engine: EngineFacts) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kboot.engines.types import CacheKey, Engine, Launch, LaunchAsk
-from kboot.plan.bytecode import bytecode_dir, plan_bytecode, plan_engine_files
+from kboot.plan.bytecode import bytecode_dir, plan_bytecode, plan_engine_files, with_engine_files
 from kboot.plan.cache import plan_cache
 from kboot.plan.cache_damage import plan_quarantine, scan_warnings
 from kboot.plan.cache_place import place_warnings
@@ -87,7 +87,9 @@ def make_plan(
         Phase("handoff", ("tune", "cache", "publish"), ()),
         Phase("serve", ("handoff",), start, "" if start else "kboot-engine.service or `kboot exec` starts the engine"),
     )
-    phases = _with_engine_files(phases, facts, profile, bytecode, ask.warmed_root)
+    if profile.warm.enabled:
+        budget_bytes = warm_budget_bytes(profile.warm, facts.memory)
+        phases = with_engine_files(phases, plan_engine_files(facts, bytecode, ask.warmed_root, budget_bytes))
     return Plan(
         profile=profile.name,
         layout=layout,
@@ -134,21 +136,6 @@ def _cache(
     prepare, note = plan_cache(facts.caches, key, cache_dir, profile.cache.seed)
     aside, compile_ = plan_quarantine(facts, layout, cache_dir), plan_bytecode(facts, bytecode)
     return Phase("cache", (), (*prepare, *aside, *compile_), "" if aside or compile_ else note)
-
-
-def _with_engine_files(
-    phases: tuple[Phase, ...], facts: NodeFacts, profile: Profile, bytecode: str, root: str
-) -> tuple[Phase, ...]:
-    """Return the phases with the reading of the engine's own files: beside a fetch, else before the checkpoint's."""
-    if not profile.warm.enabled:
-        return phases
-    read = plan_engine_files(facts, bytecode, root, warm_budget_bytes(profile.warm, facts.memory))
-    fetches = any(p.name == "fetch" and p.actions for p in phases)
-    if not read:
-        return phases
-    if fetches:
-        return tuple(replace(p, actions=(*p.actions, *read), note="") if p.name == "cache" else p for p in phases)
-    return tuple(replace(p, actions=(*read, *p.actions), note="") if p.name == "warm" else p for p in phases)
 
 
 def _stability(
