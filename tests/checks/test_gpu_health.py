@@ -72,6 +72,13 @@ def test_a_fabric_wide_fault_wants_a_reboot_even_where_the_driver_is_content() -
         (48, None, "fail"),  # an older driver does not tell
         (64, "none", "fail"),  # no reset makes spare rows
         (63, None, "warn"),
+        (39, None, "ok"),  # a copy engine of one program
+        (135, None, "ok"),
+        (46, None, "fail"),
+        (136, None, "fail"),  # NVLink did not train
+        (163, None, "warn"),
+        (167, None, "fail"),
+        (172, "none", "warn"),  # the part of 48 that says where
         (999, None, "warn"),
     ],
 )
