@@ -1,5 +1,7 @@
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,18 @@ def test_reserved_room_does_not_count_as_written(tmp_path: Path) -> None:
         assert not reserved or blocks.taken_bytes >= 1 << 20
         blocks.truncate(10)
         assert 1 << 20 > blocks.taken_bytes
+
+
+def test_a_file_in_memory_is_known(tmp_path: Path) -> None:
+    """As its file system's type says, which a mount of another one does not change."""
+    types = {line.split()[1]: line.split()[2] for line in Path("/proc/mounts").read_text().splitlines()}
+    if types.get("/dev/shm") != "tmpfs" or not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no file system in memory here")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory, BlockFile(Path(memory) / "f") as blocks:
+        assert blocks.is_in_memory
+    mounts = [mount for mount in types if tmp_path.is_relative_to(mount)]
+    with BlockFile(tmp_path / "f") as blocks:
+        assert (types[max(mounts, key=len)] in ("tmpfs", "ramfs")) == blocks.is_in_memory
 
 
 def test_room_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE: blocks are taken, the length still says how far bytes were written
 _WAIT_BEFORE, _WRITE, _WAIT_AFTER = 1, 2, 4  # SYNC_FILE_RANGE_*
 _COPY_BYTES = 1 << 20
+_IN_MEMORY = frozenset({0x01021994, 0x858458F6})  # tmpfs, ramfs
+_STATFS_BYTES = 256  # more than any layout of it; the type comes first
 _NOT_HERE = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.ESPIPE, errno.EPERM})
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -93,6 +96,14 @@ class BlockFile:
         """What this user may still take of the file system it is on; None where that does not say."""
         stat = os.fstatvfs(self._fd)
         return stat.f_bavail * stat.f_frsize if stat.f_blocks else None
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether its blocks are pages of memory, which are made one by one where they are reserved."""
+        found = ctypes.create_string_buffer(_STATFS_BYTES)
+        if _libc.fstatfs(self._fd, found):
+            return False
+        return int.from_bytes(found.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder) in _IN_MEMORY
 
     def data_ranges(self) -> Iterator[tuple[int, int]]:
         """Yield the stretches [start, end) that are no holes; all of it where the file system does not tell."""
