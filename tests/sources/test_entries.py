@@ -65,3 +65,11 @@ def test_the_longest_name_is_taken() -> None:
     paths = ["a.txt", "a.txt2/b", "x" * 255]
 
     assert paths == [file.path for file in to_files([Entry(path, 3, OID) for path in paths])]
+
+
+@pytest.mark.timeout(20)
+def test_folders_thousands_deep_cost_no_more_than_their_length() -> None:
+    """A listing of 64 MiB has 16,000 such paths; the name of every folder above each would take minutes."""
+    deep = "a/" * 2000
+
+    assert 2000 == len(to_files([Entry(f"{deep}{n}", 3, OID) for n in range(2000)]))

@@ -353,3 +353,51 @@ def test_time_that_is_over_ends_a_silence(tls: bool) -> None:
             answer.whole(len(CONTENT))
 
     assert ["source-silent"] * 2 == [head.value.code, body.value.code]
+
+
+class Says:
+    """A server that answers every connection with the same bytes, then the same piece again and again."""
+
+    def __init__(self, head: bytes, piece: bytes = b"") -> None:
+        self.sent_bytes = 0
+        self._head, self._piece = head, piece
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def __enter__(self) -> Says:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._listening.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError), self._listening.accept()[0] as sock:
+            sock.recv(65536)
+            sock.sendall(self._head)
+            while self._piece and self.sent_bytes < 256 << 20:
+                sock.sendall(self._piece)
+                self.sent_bytes += len(self._piece)
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_chunk_of_less_than_nothing_is_not_all_there_is(status: int) -> None:
+    """http.client takes a chunk of -1 bytes for everything until the end of the connection."""
+    head = b"HTTP/1.1 %d OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" % status
+    with Says(head, b" " * (1 << 20)) as server:
+        answer = Client({}, 30.0, 30.0).get(server.url, {})
+        if status == 404:
+            answer.text()
+        else:
+            with pytest.raises(SourceError) as caught:
+                answer.whole(1000)
+            assert "not-http" == caught.value.code
+        assert 32 << 20 > server.sent_bytes
+
+
+def test_a_name_that_no_certificate_has_is_an_error_of_ours() -> None:
+    """A redirect may lead anywhere, and a proxy connects to anything."""
+    with Says(b"HTTP/1.1 200 OK\r\n\r\n") as proxy, pytest.raises(SourceError) as caught:
+        Client({"https_proxy": proxy.url}, 30.0, 30.0).get("https://.example/x", {})
+
+    assert "not-http" == caught.value.code

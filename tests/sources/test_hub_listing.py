@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -437,3 +438,32 @@ def test_an_id_is_judged_as_the_hubs_own_client_does(text: str, is_one: bool) ->
         theirs = False
 
     assert (is_one, is_one) == (is_repo_id(text), theirs)
+
+
+@pytest.mark.parametrize("said", ["../../../etc", "org", "org/\ud800", {"org": "m"}, "org/" + "m" * 300])
+def test_an_id_that_can_be_none_is_refused(said: object) -> None:
+    """What the Hub calls the repository becomes the name of a folder; one word alone was the name of old models."""
+    answer = Status(200, {}, json.dumps({"id": said, "sha": COMMIT}))
+    with FakeHub(FILES) as hub:
+        hub.api_status = [answer]
+        if said == "org":
+            assert "org" == listed(ask_of(hub)).repo
+        else:
+            assert "listing-not-valid" == refused(hub).code
+
+
+def test_addresses_of_pages_are_counted_as_well() -> None:
+    """They are kept, to notice one that comes twice: empty pages with long addresses would fill the memory."""
+    with FakeHub(FILES) as hub:
+        pages = [Status(200, {"Link": f'<?cursor={n}{"x" * 10_000}>; rel="next"'}, "[]") for n in range(10)]
+        hub.api_status = [REVISION, *pages]
+        error = refusal_of(replace(ask_of(hub), size_bytes=50_000))
+
+    assert "listing-not-valid" == error.code and "larger than 50000 bytes" in error.message
+    assert 10 > len(hub.requests)
+
+
+@pytest.mark.timeout(20)
+def test_a_link_header_is_read_in_one_pass() -> None:
+    """As long as headers may be in all, full of beginnings of links: looking from each to the end took days."""
+    assert "" == next_page("<" * 6_000_000)

@@ -14,6 +14,7 @@ PROXY = Origin("http", "proxy", 3128)
         ("https://HuggingFace.co:443", HUB),
         ("http://[::1]:8080/x", Origin("http", "::1", 8080)),
         ("http://u:p@h/x", Origin("http", "h", 80)),
+        ("https://b\u00fccher.example/", Origin("https", "xn--bcher-kva.example", 443)),
     ],
 )
 def test_an_origin_is_scheme_host_and_port(url: str, origin: Origin) -> None:
@@ -21,7 +22,19 @@ def test_an_origin_is_scheme_host_and_port(url: str, origin: Origin) -> None:
     assert origin == origin_of(url)
 
 
-@pytest.mark.parametrize("url", ["ftp://x/", "huggingface.co", "http://", "http://h:port/", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x/",
+        "huggingface.co",
+        "http://",
+        "http://h:port/",
+        "",
+        "http://a b/",
+        "http://a\x7f/",
+        "http://\u00fc" + "x" * 70,
+    ],
+)
 def test_what_is_not_a_web_address_is_refused(url: str) -> None:
     """Only http and https with a host are origins."""
     with pytest.raises(SourceError) as caught:

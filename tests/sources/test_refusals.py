@@ -127,3 +127,12 @@ def test_a_commit_is_forty_digits() -> None:
     """Branches, tags and short hashes move; only a full commit is a pin."""
     assert is_commit("0123456789abcdef" * 2 + "01234567")
     assert not is_commit("main") and not is_commit("a" * 39) and not is_commit("A" * 40)
+
+
+def test_what_a_store_says_is_cut() -> None:
+    """Hundreds of messages of one answer would fill the report."""
+    said = "".join(f"<Message>{n} {'x' * 150}</Message>" for n in range(300))
+    (line,) = refusal(403, {}, said, LINKED, 0.0).where
+
+    assert "it says: 0 xxx" == line[:14]
+    assert 400 > len(line)

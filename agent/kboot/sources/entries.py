@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from itertools import pairwise
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
@@ -60,13 +60,11 @@ def without_hashes(message: str) -> SourceError:
 
 
 def _check_folders(paths: Iterable[str]) -> None:
-    files = set(paths)
-    for path in files:
-        for folder in PurePosixPath(path).parents:
-            if str(folder) in files:
-                raise SourceError(
-                    "listing-not-valid", f"the listing names {mask(str(folder))!r} as a file and as a folder"
-                )
+    in_order = sorted(path.split("/") for path in paths)  # what is below a path follows right behind it
+    for names, after in pairwise(in_order):
+        if names == after[: len(names)]:
+            path = "/".join(names)
+            raise SourceError("listing-not-valid", f"the listing names {mask(path)!r} as a file and as a folder")
 
 
 def _to_file(entry: Entry) -> RemoteFile:

@@ -110,7 +110,7 @@ class Client:
                 wire.secure(self._tls_context())
             except BaseException as exc:
                 self.drop(wire)
-                if isinstance(exc, (OSError, http.client.HTTPException)):
+                if isinstance(exc, (OSError, http.client.HTTPException, ValueError)):
                     raise wire.broken(exc) from exc
                 raise
         return wire
@@ -148,8 +148,8 @@ class Answer:
         """Return the beginning of a short body, for messages; nothing when it cannot be read."""
         self._wire.spoken.whole_within(self._wire.allowed_s)
         try:
-            data = self._response.read(_SMALL_BYTES)
-        except (OSError, http.client.HTTPException):
+            data = self._read(_SMALL_BYTES)
+        except (OSError, http.client.HTTPException, ValueError):
             data = b""
         self._keep_or_drop()
         return data.decode("utf-8", "replace")
@@ -163,7 +163,7 @@ class Answer:
         wire = self._wire
         wire.spoken.whole_within(wire.until_s - monotonic_s(), wire.stall_timeout_s)
         try:
-            data = self._response.read(limit_bytes + 1)
+            data = self._read(limit_bytes + 1)
             if len(data) <= limit_bytes and self._response.length:
                 raise http.client.IncompleteRead(data)
         except (OSError, http.client.HTTPException, ValueError) as exc:
@@ -171,6 +171,13 @@ class Answer:
             raise wire.broken(exc) from exc
         self._keep_or_drop()
         return data if len(data) <= limit_bytes else None
+
+    def _read(self, most_bytes: int) -> bytes:
+        """Return the body as far as so many bytes. http.client's read() believes a chunk of -1 bytes: all there is."""
+        data, piece = bytearray(), memoryview(bytearray(min(most_bytes, _SMALL_BYTES)))
+        while n := self._response.readinto(piece[: most_bytes - len(data)]):
+            data += piece[:n]
+        return bytes(data)
 
     def every(self, name: str) -> str:
         """Return all values of a header that may come several times, as one list."""

@@ -22,11 +22,11 @@ from kboot.sources.types import Found
 LISTING_S = 300.0
 """For all pages of one listing; the largest repositories of the Hub take seconds."""
 LISTING_BYTES = 64 << 20
-"""Of all pages, unpacked; 100,000 files with hashes take 25 MiB."""
+"""Of all pages, unpacked, and of their addresses; 100,000 files with hashes take 25 MiB."""
 
 _NAME = r"\w([\w.-]{0,94}\w)?"
 _REPO = re.compile(rf"({_NAME}/)?{_NAME}", re.ASCII)
-_LINK = re.compile(r'<([^>]*)>((?:"[^"]*"|[^<",])*)')
+_LINK = re.compile(r'<([^<>]*)>((?:"[^"]*"|[^<",])*)')
 _REL = re.compile(r';\s*rel\s*=\s*"?([^";]*)', re.IGNORECASE)
 
 
@@ -60,7 +60,10 @@ def list_once(client: Client, ask: ListingAsk) -> Found:
         raise SourceError("listing-not-valid", f"{host} gives {mask(commit[:60])!r} as the commit of {repo}")
     if is_commit(revision) and commit != revision:
         raise SourceError("listing-not-valid", f"{host} gives commit {commit[:12]} when asked for {revision[:12]}")
-    return Found(str(info.get("id") or repo), commit, to_files(api.tree(commit)))
+    spelled = str(info.get("id") or repo)
+    if not is_repo_id(spelled):
+        raise SourceError("listing-not-valid", f"{host} gives {mask(spelled[:120])!r} as the id of {repo}")
+    return Found(spelled, commit, to_files(api.tree(commit)))
 
 
 def is_repo_id(text: str) -> bool:
@@ -138,7 +141,8 @@ class _Api:
             answer = follow(self._client, url, 0, None, self._token_for, self._until_s)
             if answer.status != 200:
                 raise refusal(answer.status, answer.headers, answer.text(), self._asked(answer), unix_s())
-            data = read_answer(answer, self._left_bytes)
+            self._left_bytes -= len(url)
+            data = read_answer(answer, max(0, self._left_bytes))
         except SourceError as exc:
             if exc.code == "source-silent" and monotonic_s() >= self._until_s:
                 seconds = self._ask.seconds

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 from kboot.errors import SourceError
 from kboot.sources.secrets import mask, without_query
 
+_HOST = re.compile(r"[!-~]+")  # what fits into the head of a request
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -54,16 +56,19 @@ def origin_of(url: str) -> Origin:
     try:
         parts = urlsplit(url)
         port = parts.port
+        host = parts.hostname or ""
+        if not host.isascii():
+            host = host.encode("idna").decode("ascii")
     except ValueError as exc:
         raise SourceError("url-not-valid", f"{without_query(url)} is not a URL: {exc}") from exc
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(host):
         shown = without_query(url) if "://" in url else repr(mask(url))
         raise SourceError(
             "url-not-valid",
             f"{shown} is not an http or https URL",
             hint="see HF_ENDPOINT and checkpoint.sources: https://host is wanted",
         )
-    return Origin(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80))
+    return Origin(parts.scheme, host, port or (443 if parts.scheme == "https" else 80))
 
 
 def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:

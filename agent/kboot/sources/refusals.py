@@ -201,7 +201,7 @@ def _said(headers: Mapping[str, str], text: str) -> str:
     if message := headers.get("x-error-message"):
         return mask(message[:200])
     if found := _SAID.findall(text):
-        return mask(": ".join(dict.fromkeys(found)))
+        return mask(": ".join(dict.fromkeys(found))[:320])
     line = text.strip().partition("\n")[0]
     return "" if not line or line.startswith("<") else mask(line[:160])
 

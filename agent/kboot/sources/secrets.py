@@ -6,14 +6,16 @@ import re
 from urllib.parse import urlsplit
 
 _TOKEN = re.compile(r"hf_(?!transfer\b)[A-Za-z0-9]{8,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}")
-_QUERY = re.compile(r"(?<=://)([^\s?\"'<>]+)\?[^\s\"'<>)]+")
+_QUERY = re.compile(
+    r"://([^\s?\"'<>]+)(\?[^\s\"'<>)]+)?"
+)  # takes what has none as well: else each "://" looks to the end
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def mask(text: str) -> str:
     """Return the text without Hub tokens, and URLs in it without user, password and query (a signature)."""
     text = _TOKEN.sub(lambda found: found[0][:3] + "***", text)
-    return _USER_INFO.sub("***@", _QUERY.sub(r"\1?***", text))
+    return _USER_INFO.sub("***@", _QUERY.sub(lambda url: f"://{url[1]}?***" if url[2] else url[0], text))
 
 
 def without_query(url: str) -> str:
