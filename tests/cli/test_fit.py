@@ -92,3 +92,10 @@ def test_a_folder_without_weights_and_one_that_is_not_there_are_told_apart(kboot
 def test_a_repository_that_is_not_here_needs_a_source(kboot: Kboot) -> None:
     """Offline, a repository without a listing on this disk is a missing fact."""
     assert 11 == kboot("fit", "owner/model", "--offline").status
+
+
+def test_what_stands_behind_the_at_sign_must_be_a_revision(kboot: Kboot) -> None:
+    """It becomes a part of a path and of a URL; what is too long for a path is no folder."""
+    for revision in ("../../../etc/hostname", "a b", "\udcff", "a" * 5000):
+        ran = kboot("fit", f"org/m@{revision}", "--json")
+        assert (2, "revision-not-valid") == (ran.status, ran.doc["code"])

@@ -142,13 +142,20 @@ def find_target(text: str, asked: Asked, node: Node, *, offline: bool) -> Target
         UsageError, ProfileError, FactMissing, SourceError: there is no such thing, or its size cannot be had.
     """
     path = Path(text)
-    if text and path.is_dir():
+    if text and _is_folder(path):
         return _of_folder(path)
     if "/" in text and not text.endswith(".toml"):
         if text.startswith(("/", ".", "~")):
             raise UsageError("no-such-model", f"there is no folder {text}")
         return _of_repo(text, node, offline=offline)
     return _of_profile(open_profile(Asked(text or asked.name, asked.overrides), node), node, offline=offline)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # no file system has so long a name
+        return False
 
 
 def _of_folder(path: Path) -> Target:
@@ -166,9 +173,14 @@ def _of_folder(path: Path) -> Target:
 
 
 def _of_repo(repo: str, node: Node, *, offline: bool) -> Target:
+    from kboot.profile.rules import REVISION
     from kboot.profile.types import CheckpointAsk, FetchAsk
 
     name, _, revision = repo.partition("@")
+    if revision and not REVISION.test(revision):
+        raise UsageError(
+            "revision-not-valid", f"{revision[:80]!r} behind the @ is no revision: wanted {REVISION.wanted}"
+        )
     ask = CheckpointAsk(repo=name, revision=revision or "main")
     size_bytes, origin, model = _listed(ask, FetchAsk(), node, offline=offline, waits=True)
     return Target(name, size_bytes, origin, model)

@@ -56,8 +56,9 @@ PROFILE_NAME = Rule(
     _shape(r"[a-z0-9][a-z0-9._-]{0,63}"), "a-z, 0-9, `.`, `_`, `-`, at most 64, a letter or digit first"
 )
 _REPO = Rule(_shape(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"), "`owner/name` as the Hub spells it")
-_REVISION = Rule(
-    lambda text: _shape(r"[A-Za-z0-9][\w./+-]*")(text) and ".." not in text, "a branch, a tag or a 40-hex commit"
+REVISION = Rule(
+    lambda text: _shape(r"[A-Za-z0-9][\w./+-]{0,199}")(text) and ".." not in text,
+    "a branch, a tag or a 40-hex commit",
 )
 _SOURCE = Rule(
     _shape(r"hub|https?://[^\s/]+(/\S*)?|file:///\S*|s3://[^\s/]+(/\S*)?"),
@@ -84,7 +85,7 @@ _BIND = Rule(
 VALUES: Mapping[str, Rule] = {
     "cache.seed": _SEED,
     "checkpoint.repo": _REPO,
-    "checkpoint.revision": _REVISION,
+    "checkpoint.revision": REVISION,
     "checkpoint.sources.*": _SOURCE,
     "cpu.governor": _WORD,
     "fleet.bind": _BIND,
