@@ -6,9 +6,8 @@ import re
 from urllib.parse import urlsplit
 
 _TOKEN = re.compile(r"hf_(?!transfer\b)[A-Za-z0-9]{8,}|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}")
-_QUERY = re.compile(
-    r"://([^\s?\"'<>]+)(\?[^\s\"'<>)]+)?"
-)  # takes what has none as well: else each "://" looks to the end
+# What has no query is taken as well: else every "://" of a text would look to its end for one.
+_QUERY = re.compile(r"://([^\s?\"'<>]+)(\?[^\s\"'<>)]+)?")
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
