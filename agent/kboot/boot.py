@@ -23,7 +23,7 @@ from kboot.host.clock import begin_run, run_unix_s, unix_s
 from kboot.host.files import make_dirs, sweep_temps
 from kboot.job import BootOptions, Job, Prepared, bytes_job, job_of, tools_of
 from kboot.report.claim import verify_claim
-from kboot.report.saved import keep_report, save_refusal
+from kboot.report.saved import keep_report, load_reports, save_refusal
 from kboot.report.types import BootReport, BootStatus, Outcome, Span
 from kboot.store.store import Store
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kboot.serving import OnReady
 
 _TEMP_AGE_S = 600.0
+_EARLIER_BOOTS = 20
 
 
 def _nothing(_: BootReport) -> None:
@@ -152,10 +153,13 @@ def _serve(it: _Run, prepared: Prepared, later: Sequence[Phase], tools: Tools, r
     from kboot.apply.beside import begin
     from kboot.serving import Serving, serve
 
-    beside = begin(later, tools)
+    earlier: tuple[BootReport, ...] = ()
+    with suppress(KbootError):  # the engine starts without them, too
+        earlier = load_reports(it.paths, _EARLIER_BOOTS)
+    beside = begin(later, tools, earlier)
     try:
         ask, until = it.profile.serve, it.options.exit_when_ready
-        serving = Serving(prepared.plan, ask, it.paths, until, it.on_ready, it.host, beside)
+        serving = Serving(prepared.plan, ask, it.paths, until, it.on_ready, it.host, beside, earlier)
         return serve(serving, report, it.emit, it.stop)
     finally:
         beside.end("the engine did not start")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from kboot.handoff import workers_of
 from kboot.host.clock import run_unix_s
 from kboot.plan.types import Plan, StartEngine, describe
 from kboot.report.engine import serve_span
-from kboot.report.saved import keep_report, load_reports
+from kboot.report.saved import keep_report
 from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
 from kboot.report.usual import usual_phases
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 EXEC_ARGV = (sys.executable, "-m", "kboot", "exec")
 """How this kboot becomes the engine: the same interpreter and environment, the record of this node."""
 
-_KEPT_BOOTS = 20
 OnReady = Callable[[BootReport], None]
 
 
@@ -40,6 +39,7 @@ class Serving:
     """What serving needs besides the plan.
 
     exit_when_ready: stop the engine again as soon as it answers. beside: what goes on while it starts.
+    earlier: boots of this node, newest first.
     """
 
     plan: Plan
@@ -49,6 +49,7 @@ class Serving:
     on_ready: OnReady
     host: Host
     beside: Beside
+    earlier: Sequence[BootReport]
 
 
 def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Event) -> BootReport:
@@ -70,7 +71,8 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
             EXEC_ARGV,
             serving.ask.probe,
             on_start=lambda pid: watch.begin(Tree(pid)),
-            usual=usual_phases(load_reports(serving.paths, _KEPT_BOOTS), serving.plan.profile),
+            on_words=serving.beside.engine_speaks,
+            usual=usual_phases(serving.earlier, serving.plan.profile),
             stop_timeout_s=serving.ask.stop_timeout_s,
         )
     except KbootError as exc:

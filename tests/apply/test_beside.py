@@ -14,7 +14,7 @@ from kboot.apply.beside import begin, with_beside
 from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.run import Ran, Tools
 from kboot.errors import ActionFailed
-from kboot.events import Event, FileDone
+from kboot.events import Event, FileDone, Notice
 from kboot.plan.types import Phase, WarmFile, WriteHandoff
 from kboot.profile.types import CheckpointAsk, LayoutAsk, Profile
 from kboot.report.types import BootReport, Outcome, Span
@@ -87,6 +87,76 @@ def test_what_is_not_done_at_the_end_is_left_and_says_why(tools: Tools) -> None:
     assert len(FILES) == len(outcomes)
     assert {"the engine answered before"} == {o.reason for o in left}
     assert not any(o.status == "failed" for o in outcomes)
+
+
+def asked_after(seconds: float) -> BootReport:
+    """A boot whose engine asked for the weights so long after its start."""
+    spans = Span("serve", "kboot", 0.0, 900.0), Span("load model", "engine", seconds, 800.0)
+    return replace(REPORT, profile="p", ready_unix_s=900.0, spans=spans)
+
+
+class Held:
+    """Weights that wait for an engine's first words, behind a record that does not. events: what was emitted."""
+
+    def __init__(self, tools: Tools, asked_s: float) -> None:
+        written = threading.Event()
+        self.events: list[Event] = []
+
+        def write(action: WriteHandoff) -> Outcome:
+            written.set()
+            return carry_out("handoff", action, Effect)
+
+        phase = Phase("warm", (), (RECORD, *(WarmFile(f, 0, "test") for f in LISTING.files)))
+        tools = replace(tools, write_handoff=write, emit=self.events.append)
+        self.beside = begin((phase,), tools, [asked_after(asked_s)])
+        assert written.wait(30)
+
+    def read(self) -> list[str]:
+        """Return the files that were looked at."""
+        return [e.path for e in self.events if isinstance(e, FileDone)]
+
+
+def test_weights_wait_for_the_engines_first_words(tools: Tools) -> None:
+    """The engine will ask for them much later: what else there is to do is done, they are read once it has spoken."""
+    held = Held(tools, 3600.0)
+    assert [] == held.read()
+    held.beside.engine_speaks()
+    ran = held.beside.running.result(30)
+
+    assert len(FILES) == len(held.read())
+    assert ("done", 1 + len(FILES), ["warm", "warm"]) == (ran.status, len(ran.outcomes), [s.name for s in ran.spans])
+    assert ["warm.waits"] == [e.event for e in held.events if isinstance(e, Notice)]
+
+
+def test_weights_that_wait_are_left_when_the_engine_has_gone(tools: Tools) -> None:
+    """Nobody waits for the end of the time: they are told as left."""
+    held = Held(tools, 3600.0)
+    outcomes = held.beside.end("the engine did not start").outcomes
+
+    assert [] == held.read()
+    assert ["done", *["skipped"] * len(FILES)] == [o.status for o in outcomes]
+    assert {"test", "the engine did not start"} == {o.reason for o in outcomes}
+
+
+def test_weights_wait_no_longer_than_there_is_time(tools: Tools) -> None:
+    """An engine that says nothing: they are read before it asks."""
+    held = Held(tools, 0.2)
+    held.beside.running.result(30)
+
+    assert len(FILES) == len(held.read())
+    assert not held.beside.spoken.is_set()
+
+
+def test_weights_do_not_wait_where_there_is_no_time_or_nothing_to_read(tools: Tools) -> None:
+    """The first boot; a page cache that has everything."""
+    events: list[Event] = []
+    tools = replace(tools, emit=events.append)
+    cold = Phase("warm", (), tuple(WarmFile(f, 0, "test") for f in LISTING.files))
+    there = Phase("warm", (), tuple(WarmFile(f, f.size_bytes, "test") for f in LISTING.files))
+
+    assert "done" == begin((cold,), tools).running.result(30).status
+    assert "done" == begin((there,), tools, [asked_after(3600.0)]).running.result(30).status
+    assert [] == [e for e in events if isinstance(e, Notice)]
 
 
 def test_a_boot_whose_page_cache_could_not_be_warmed_is_degraded() -> None:

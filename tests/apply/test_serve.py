@@ -5,7 +5,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,6 +87,7 @@ class Starter:
         self.running: list[RunningEngine] = []
         self.usual: dict[str, Usual] = {}
         self.stop_timeout_s = 30.0
+        self.on_words: Callable[[], None] | None = None
 
     def start(self, found: Launch, argv: tuple[str, ...], probe: str = "health") -> RunningEngine:
         """Start and wait."""
@@ -99,6 +100,7 @@ class Starter:
             self.stop,
             argv,
             probe,  # type: ignore[arg-type]
+            on_words=self.on_words,
             usual=usual,
             stop_timeout_s=self.stop_timeout_s,
         )
@@ -148,6 +150,14 @@ class TestReady:
         assert any("Starting to load model" in line for line in lines)
         assert [] == [line for line in lines if "\r" in line or "% Completed" in line]
         assert ["engine.started", "engine.ready"] == [e.event for e in starter.events if isinstance(e, Notice)]
+
+    def test_its_first_words_are_told(self, starter: Starter, model: Path) -> None:
+        """Before it answers: what waits for its import may go on."""
+        port, heard = free_port(), threading.Event()
+        starter.on_words = heard.set
+        starter.start(launch(port), starter.demo(model, port))
+
+        assert heard.is_set()
 
     def test_it_is_stopped_whole(self, starter: Starter, model: Path) -> None:
         """SIGTERM is enough for the demo engine; no worker is left."""

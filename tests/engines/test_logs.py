@@ -38,6 +38,29 @@ def fed(name: EngineName, *lines: str) -> LogReader:
     return reader
 
 
+class TestFirstWords:
+    def test_vllm_speaks_once_its_front_end_is_imported(self) -> None:
+        """Recorded: the first line of a cold boot, 13 s after its start."""
+        first = (LOGS / "vllm-0.26-cold-deepgemm-jit.log").read_text().partition("\n")[0]
+
+        assert not fed("vllm").has_spoken
+        assert fed("vllm", first[9:]).has_spoken
+
+    def test_what_is_said_before_and_during_the_import_is_not_the_engine(self) -> None:
+        """kboot's own last line, a warning of a module, an empty line."""
+        assert not fed(
+            "vllm",
+            "kboot: 8 CPUs each; becoming vllm",
+            "/opt/venv/lib/torch/cuda/__init__.py:63: FutureWarning: The pynvml package is old.",
+            "  import pynvml  # type: ignore[import]",
+            "",
+        ).has_spoken
+
+    def test_sglang_speaks_with_its_time_alone(self) -> None:
+        """Its lines have no level."""
+        assert fed("sglang", "[2026-11-30 06:29:37] server_args=ServerArgs(model_path='m')").has_spoken
+
+
 class TestRecorded:
     def test_a_cold_boot(self) -> None:
         """Every phase until the boot was cut off, each as long as vLLM itself said."""

@@ -143,13 +143,15 @@ def start_engine(
     exec_argv: tuple[str, ...],
     probe: Probe = "health",
     on_start: Callable[[int], None] | None = None,
+    on_words: Callable[[], None] | None = None,
     usual: Mapping[str, Usual] | None = None,
     stop_timeout_s: float = 30.0,
 ) -> RunningEngine:
     """Start the engine and return when it answers; nothing of it is left running when this raises.
 
     exec_argv: `kboot exec` as this kboot is run; argv[0] absolute. probe: what counts as an answer. on_start: told the
-    process id, which is its session's too, as soon as there is one. usual: what its phases took in earlier boots; one
+    process id, which is its session's too, as soon as there is one. on_words: told, perhaps more than once, that the
+    engine's own log has begun. usual: what its phases took in earlier boots; one
     that takes much longer is said once. stop_timeout_s: between SIGTERM and SIGKILL, should it have to go.
 
     Raises:
@@ -166,7 +168,7 @@ def start_engine(
     child = spawn(exec_argv, env, paths.engine_log, stop_timeout_s=stop_timeout_s)
     reader = LogReader(engine(launch.engine), started_unix_s)
     starting = _Starting(
-        launch, child, LogTail(paths.engine_log, reader, emit, offset), monotonic_s(), stop, usual or {}
+        launch, child, LogTail(paths.engine_log, reader, emit, offset), monotonic_s(), stop, usual or {}, on_words
     )
     if on_start is not None:
         on_start(child.pid)
@@ -219,6 +221,7 @@ class _Starting:
     started_s: float
     stop: threading.Event
     usual: Mapping[str, Usual]
+    on_words: Callable[[], None] | None
     _slow: set[str] = field(default_factory=set)
 
     def until_ready(self, probe: Probe) -> Answers:
@@ -304,6 +307,8 @@ class _Starting:
     def _look(self) -> None:
         """Read the log; raise when the engine has ended, its time is over, or kboot is to stop."""
         self.tail.poll()
+        if self.on_words is not None and self.tail.reader.has_spoken:
+            self.on_words()
         took_s = monotonic_s() - self.started_s
         status = self.child.status()
         if status is not None:

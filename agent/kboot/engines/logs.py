@@ -125,12 +125,22 @@ class LogReader:
     _reason_lines: int = 0
     _first_error: Failure | None = None
     _last_unix_s: float | None = None
+    _has_spoken: bool = False
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether a line came from the engine's own logging, which it sets up when its modules are imported.
+
+        What an import itself says (warnings, what kboot says before it becomes the engine) is not decorated so.
+        """
+        return self._has_spoken
 
     def feed(self, unix_s: float, line: str) -> Message:
         """Take one line; return it without its decoration."""
         message = parse(line)
         self._last_unix_s = unix_s
         if message.text:
+            self._has_spoken = self._has_spoken or len(message.text) < len(line.rstrip())
             self._feed_phases(unix_s, message)
             self._feed_caches(message.text)
             self._feed_threads(message)
