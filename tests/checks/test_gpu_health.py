@@ -8,6 +8,7 @@ import pytest
 from good_node import CHECKPOINT, HEALTH, NODE, PROFILE, gpus, node, sick
 
 from kboot.checks import (
+    disk_errors,
     fabric_manager,
     fabric_state,
     gpu_ecc,
@@ -270,6 +271,8 @@ def test_a_gpu_that_the_driver_could_not_start_is_named() -> None:
         "Buffer I/O error on dev nvme0n1, logical block 0, async page read",
         "blk_update_request: critical target error, dev nvme0n1, sector 5 op 0x0:(READ)",
         "md/raid1:md0: Disk failure on nvme2n1, disabling device.",
+        "md: md0: raid0 array has 1 failed devices - failing it",
+        "BTRFS warning (device sda2): csum failed root 5 ino 257 off 0 csum 0x1 expected csum 0x2 mirror 1",
     ],
 )
 def test_a_disk_that_stops_answering_is_an_error_of_a_disk(line: str) -> None:
@@ -289,6 +292,44 @@ def test_a_file_system_that_was_shut_down_is_damaged() -> None:
     log += "[ 9.2] EXT4-fs error (device sda1): ext4_find_entry:1463: inode #2\n"
 
     assert ["read-only", "read-only"] == [e.kind for e in kernel_events(log)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Aborting journal on device dm-0-8.",  # kubernetes#12905
+        "XFS (nvme1n1): Metadata corruption detected at xfs_inode_buf_verify+0x8e/0xf0 [xfs], xfs_inode block 0x80",
+        "XFS (nvme1n1): Corruption of in-memory data (0x8) detected at xfs_trans_cancel+0x1a (fs/xfs/xfs_trans.c:1).",
+        "BTRFS info (device sda2): forced readonly",
+        "BTRFS info (device sda2: state E): forced readonly",
+        "F2FS-fs (sda1): Stopped filesystem due to reason: 3",
+        "WARNING: Pool 'tank' has encountered an uncorrectable I/O failure and has been suspended.",
+        "device-mapper: verity: 254:0: data block 7 is corrupted",
+    ],
+)
+def test_a_file_system_that_its_kernel_stopped_is_damaged(line: str) -> None:
+    """Each file system has words of its own for it."""
+    assert ["read-only"] == [e.kind for e in kernel_events(f"[ 9.1] {line}")]
+
+
+@pytest.mark.parametrize(
+    ("gone", "back"),
+    [
+        ("nfs: server filer not responding, still trying", "nfs: server filer OK"),
+        (
+            "Lustre: fs-OST0001-osc: Connection to fs-OST0001 (at 10.0.0.9@tcp) was lost; in progress operations wait",
+            "Lustre: fs-OST0001-osc: Connection restored to 10.0.0.9@tcp (at 10.0.0.9@tcp)",
+        ),
+    ],
+)
+def test_a_file_server_that_fell_silent_is_told_until_it_is_back(gone: str, back: str) -> None:
+    """The reader hangs meanwhile, and no error tells it."""
+    log = f"[ 9.1] {gone}\n[ 9.5] {gone}\n"
+    silent = disk_errors.run(logged(log), PROFILE, CHECKPOINT)
+
+    assert [("server-silent", 9.5)] == [(e.kind, e.at_s) for e in kernel_events(log)]
+    assert ("warn", gone) == (silent.status, silent.seen)
+    assert "ok" == disk_errors.run(logged(f"{log}[ 12.0] {back}\n"), PROFILE, CHECKPOINT).status
 
 
 def test_a_hung_task_is_told_in_every_kernels_words() -> None:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.gpu_xid_recent import no_log
 from kboot.checks.types import ON_A_NODE, Check, Finding
-from kboot.checks.words import count
+from kboot.checks.words import count, some
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
-    """Read errors that reached the kernel, and file systems that it switched to read-only for them."""
+    """Read errors that reached the kernel, file systems that it stopped for them, file servers that fell silent."""
     events = facts.health.kernel_events
     if events is None:
         return no_log(facts)
     switched = [e for e in events if e.kind == "read-only"]
     errors = [e for e in events if e.kind == "io-error"]
     if not switched and not errors:
-        return Finding("ok", "no disk error in the kernel log")
+        silent = [e.text for e in events if e.kind == "server-silent"]
+        return _silent(silent) if silent else Finding("ok", "no disk error in the kernel log")
     last = (switched or errors)[-1]
     return Finding(
         "fail" if switched else "warn",
@@ -28,6 +29,16 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         if switched
         else "shards on that disk may not be readable",
         hint="`nvme smart-log` of the disk it names; `kboot verify --mode full`; replace the disk",
+    )
+
+
+def _silent(said: list[str]) -> Finding:
+    return Finding(
+        "warn",
+        some(said),
+        wanted="file servers that answer",
+        why="whoever reads from that mount hangs, and cannot be stopped, until the server is back",
+        hint="`findmnt -t nfs,nfs4,lustre,cifs`; is the server, and the way to it, up?",
     )
 
 

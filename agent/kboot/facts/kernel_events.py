@@ -20,8 +20,11 @@ _OTHERS = (
     (
         "read-only",
         re.compile(
-            r"Remounting filesystem read-only|metadata I/O error|Corruption detected|Filesystem has been shut down"
-            r"|EXT4-fs error \(device"
+            r"Remounting filesystem read-only|metadata I/O error|(?:Metadata corruption|Corruption(?: of \S+ data)?)"
+            r"(?: \(\w+\))? detected|Filesystem has been shut down|log I/O error|EXT4-fs error \(device"
+            r"|Aborting journal on device|BTRFS \w+ \(device [^)]+\)(?:: state \w+)?: forced readonly"
+            r"|F2FS-fs \([^)]+\): Stopped filesystem|Pool '[^']+' has encountered an uncorrectable I/O failure"
+            r"|fs-verity .*FILE CORRUPTED|verity: \S+ (?:data|metadata) block \d+ is corrupted"
         ),
     ),
     (
@@ -36,11 +39,16 @@ _OTHERS = (
         re.compile(  # an empty floppy or disc drive of a virtual machine is no disk
             r"(?:critical \w+|I/O) error(?:,| on) dev (?!fd\d|sr\d)\w+"
             r"|nvme \S+: (?:.* timeout, |controller is down|Disabling device|Device not ready|Removing after probe)"
-            r"|md/raid\S*: Disk failure"
+            r"|md/raid\S*: Disk failure|md: \S+: raid0 array has \d+ failed devices|Unrecovered Read Error"
+            r"|BTRFS (?:error|warning) \(device [^)]+\).*: (?:csum failed|bdev \S+ errs:)"
         ),
     ),
 )
 _HUNG = re.compile(r"task .+:(\d+) blocked (?:in I/O wait )?for more than \d+ seconds")
+_SILENT = re.compile(
+    r"nfs: server (\S+) not responding|Lustre: (\S+): Connection to .* was lost|CIFS: VFS: (\S+) has not responded"
+)
+_BACK = re.compile(r"nfs: server (\S+) OK|Lustre: (\S+): Connection restored to")
 _JOINED = 3
 """A GPU off the bus, or one that the module does not take, is said in three lines: which, its PCI id, why."""
 
@@ -57,7 +65,21 @@ def kernel_events(text: str) -> tuple[KernelEvent, ...]:
                 continue
             gone.add(event.bus_id)
         events.append(event)
-    return tuple(events)
+    return (*events, *_silent_servers(text.splitlines()))
+
+
+def _silent_servers(lines: list[str]) -> Iterator[KernelEvent]:
+    """Yield the last line of each file server that had not come back by the end of the log."""
+    last: dict[str, KernelEvent] = {}
+    for raw in lines:
+        time = _TIME.match(raw)
+        line = raw[time.end() :] if time else raw.strip()
+        if match := _SILENT.search(line):
+            at_s = float(time.group(1)) if time else None
+            last[match[match.lastindex or 0]] = KernelEvent("server-silent", line, at_s=at_s)
+        elif match := _BACK.search(line):
+            last.pop(match[match.lastindex or 0], None)
+    yield from last.values()
 
 
 def _events(lines: list[str]) -> Iterator[KernelEvent]:
