@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kboot.engines import ENGINES, engine
 from kboot.engines.logs import CacheSaid, LogReader, is_progress_bar, mask, parse
+from kboot.engines.remedies import remedy
 from kboot.profile.types import EngineName
 
 LOGS = Path(__file__).parent / "logs"
@@ -402,3 +403,27 @@ class TestParse:
                 reader.feed(float(second), line)
 
             assert all(s.seconds is None or s.seconds >= 0 for s in reader.spans())
+
+
+class TestGarbledLines:
+    def test_a_length_that_is_no_number_ends_its_phase_all_the_same(self) -> None:
+        """Two ranks write one line; it is no reason for the boot to end."""
+        reader = fed("vllm", RANK0 + "Capturing CUDA graphs", RANK0 + "Graph capturing finished in 12.312.4 secs, took")
+
+        assert {"graph capture": 1.0} == lengths(reader)
+
+    def test_numbers_longer_than_python_reads_are_none(self) -> None:
+        """Nothing is planned for 10^5000 threads."""
+        for words in ("Reducing Torch parallelism from {}", "Graph capturing finished in {} secs"):
+            reader = fed("vllm", RANK0 + words.format("9" * 5000))
+            assert {} == reader.threads() == lengths(reader)
+
+    @pytest.mark.timeout(20)
+    @pytest.mark.parametrize("piece", ["1", "1%|", "1% Completed | ", "1/"])
+    def test_a_line_costs_its_length(self, piece: str) -> None:
+        """As long as lines are read, of anything: looking from each digit to the end took half a minute."""
+        line = piece * ((64 << 10) // len(piece))
+        fed("vllm", line)
+
+        assert not is_progress_bar(line)
+        assert remedy(line) is None

@@ -31,7 +31,8 @@ _UNSAID = re.compile(r"validation errors? for [\w.]+$|^terminate called after th
 """Causes whose reason is in the lines that follow: the first of these that is indented ends it."""
 _REASON_LINES = 3
 _QUIET_S = 120.0
-_BAR = re.compile(r"\d+%\|.*\| *\d+/\d+|\d+% Completed \| \d+/\d+")
+_BAR = re.compile(r"\d%\|[^|]*\| *\d+/\d|\d% Completed \| \d+/\d")
+_SECONDS = re.compile(r"\d{1,9}(?:\.\d{0,9})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +190,11 @@ class LogReader:
                 if phase.together and span.end_unix_s is None:
                     span.start_unix_s = unix_s
             if phase.ends and (found := re.search(phase.ends, message.text)):
-                self._end_phase(phase, span, unix_s, message.process, found.groupdict().get("seconds"))
+                self._end_phase(phase, span, unix_s, message.process, _seconds(found))
 
-    def _end_phase(self, phase: EnginePhase, span: _Open | None, unix_s: float, process: str, said: str | None) -> None:
+    def _end_phase(
+        self, phase: EnginePhase, span: _Open | None, unix_s: float, process: str, said: float | None
+    ) -> None:
         kind = _RANK.sub("", process)
         if span is None:
             if said is None and phase.starts:
@@ -200,8 +203,8 @@ class LogReader:
         elif span.end_unix_s is not None and span.ended_by != kind:
             return  # a later stage says the same words; only a sibling rank makes the phase longer
         if said is not None:  # the engine measured from before the line that kboot saw
-            span.start_unix_s = max(self.started_unix_s, min(span.start_unix_s, unix_s - float(said)))
-            span.took[process] = float(said)
+            span.start_unix_s = max(self.started_unix_s, min(span.start_unix_s, unix_s - said))
+            span.took[process] = said
         elif process in span.started:
             span.took[process] = max(0.0, unix_s - span.started[process])
         span.end_unix_s, span.ended_by = unix_s, kind
@@ -228,6 +231,12 @@ class LogReader:
             self._cause = Failure(self._cause.unix_s, message.process, self._cause.text)
         if self._first_error is None and message.level in ("ERROR", "CRITICAL"):
             self._first_error = Failure(unix_s, message.process, message.text)
+
+
+def _seconds(found: re.Match[str]) -> float | None:
+    """Return the length that the end of a phase tells; None where it is no number, as when two ranks write one line."""
+    said = _SECONDS.fullmatch(found.groupdict().get("seconds") or "")
+    return float(said[0]) if said else None
 
 
 def _may_be_cause(message: Message, engine: Engine) -> bool:

@@ -62,7 +62,7 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "nodes were started with different arguments: compare `kboot plan --rank N` of each",
     ),
     (
-        r"\d+/\d+ clients joined|waiting for clients",
+        r"\d/\d+ clients joined|waiting for clients",
         "a node did not come: `kboot fleet status` shows which; the first node's address and port must be open to it",
     ),
     (

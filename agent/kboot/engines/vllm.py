@@ -84,8 +84,8 @@ CACHE_SIGNS: tuple[CacheSign, ...] = (
 )
 
 THREADS: tuple[str, ...] = (
-    r"Reducing Torch (?:threads|parallelism) from (?P<threads>\d+)",
-    r"OMP_NUM_THREADS=\d+ is set; leaving Torch threads at (?P<threads>\d+)",
+    r"Reducing Torch (?:threads|parallelism) from (?P<threads>\d{1,6})\b",
+    r"OMP_NUM_THREADS=\d+ is set; leaving Torch threads at (?P<threads>\d{1,6})\b",
 )
 
 # Since 0.28 this makes vLLM keep the share while it loads and drop to one thread to serve (vllm#49919).

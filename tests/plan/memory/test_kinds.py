@@ -166,3 +166,42 @@ def test_a_tensor_parallel_degree_divides_the_query_heads() -> None:
 def test_a_list_shorter_than_the_layers_says_nothing() -> None:
     """It is not taken for the first layers' alone."""
     assert ["full_attention"] * 4 == layer_kinds({"layer_types": ["mamba"]}, 4)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("layers", [10**7, 10**12, 10**299])
+def test_a_number_of_layers_that_no_model_has_is_not_believed(layers: int) -> None:
+    """Nothing is counted layer by layer then: it took all memory, or for ever."""
+    shape = read_shape({**BASE, "num_hidden_layers": layers})
+
+    assert (None, ()) == (shape.layers, shape.attention)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "listing",
+    [
+        {"attn_layer_indices": [None, [], *range(1, 500_000)], **NEMOTRON},
+        {"linear_attn_config": {"kda_layers": [[], *range(1, 500_000)], "num_heads": 4, "head_dim": 8}},
+        {"linear_attn_config": {"kda_layers": 7, "num_heads": 4, "head_dim": 8}},
+    ],
+)
+def test_layers_are_looked_up_in_lists_of_any_length(listing: dict[str, Any]) -> None:
+    """Of numbers and of what is none: 10,000 layers times a list of half a million took minutes."""
+    assert 10_000 == len(read_shape({**BASE, "num_hidden_layers": 10_000, **listing}).attention)
+
+
+@pytest.mark.parametrize("name", ["num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings"])
+def test_a_number_that_nothing_has_is_not_believed(name: str) -> None:
+    """Bytes made of it would be more than a float holds, and could not be shown."""
+    said = read_shape({**BASE, name: 10**299})
+
+    assert 10**299 not in (said.heads, said.kv_heads, said.max_context_tokens)
+    assert all(10**299 not in (a.kv_heads, a.head_dim) for a in said.attention if isinstance(a, Gqa))
+
+
+def test_a_kind_of_layer_is_named_in_a_few_words() -> None:
+    """Whatever stands there."""
+    why = why_unknown(read_shape({**BASE, "layer_types": ["x" * 100_000] * 4}))
+
+    assert why and 200 > len(why)

@@ -50,10 +50,18 @@ def layer_kinds(text: Mapping[str, Any], layers: int) -> list[str]:
     return _by_place(text, layers) or _by_state(text, layers) or _by_window(text, layers)
 
 
+def numbers_in(listed: object) -> frozenset[int]:
+    """Return the numbers of a list, which may hold anything, or be none."""
+    return (
+        frozenset(number for number in listed if isinstance(number, int)) if isinstance(listed, list) else frozenset()
+    )
+
+
 def _by_place(text: Mapping[str, Any], layers: int) -> list[str]:
     """Attention in layers of some numbers, a state in the others."""
     for name, other in _INDICES:
-        if isinstance(places := text.get(name), list):
+        if isinstance(listed := text.get(name), list):
+            places = numbers_in(listed)
             return [FULL if number in places else other for number in range(layers)]
     period, offset, interval = (
         text.get(name) for name in ("attn_layer_period", "attn_layer_offset", "full_attention_interval")

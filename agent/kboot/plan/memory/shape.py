@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kboot.plan.memory.kinds import CONV, FULL, LINEAR, MAMBA, NOTHING, SLIDING, layer_kinds
+from kboot.plan.memory.kinds import CONV, FULL, LINEAR, MAMBA, NOTHING, SLIDING, layer_kinds, numbers_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,8 @@ class Unknown:
 Attention = Mla | Gqa | Kda | Recurrent | Compressed | NoCache | Unknown
 
 _SPARSE_RATIO = 4  # layers of this ratio have an indexer, and overlapping blocks
+_MOST = 1 << 40  # of tokens, heads or numbers in anything; what is larger was not meant
+_MOST_LAYERS = 10_000
 _COMPRESSED_KINDS = ("compressed_sparse_attention", "heavily_compressed_attention", "sliding_attention")
 
 
@@ -111,7 +113,7 @@ class ModelShape:
 def read_shape(config: Mapping[str, Any]) -> ModelShape:
     """Return what a config.json says; a model inside a multimodal wrapper counts as the model."""
     text = _language_model(config)
-    layers = _whole(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
+    layers = _whole(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers", most=_MOST_LAYERS)
     return ModelShape(
         model_type=str(config.get("model_type", "")),
         layers=layers,
@@ -180,7 +182,7 @@ def _attention(text: Mapping[str, Any], layers: int) -> tuple[Attention, ...]:
     full = _full_attention(text)
     linear = text.get("linear_attn_config")
     if isinstance(linear, dict):
-        kda_layers = linear.get("kda_layers") or []
+        kda_layers = numbers_in(linear.get("kda_layers"))
         state = _kda(linear)
         return tuple(state if number + 1 in kda_layers else full for number in range(layers))
     blocks = text.get("block_configs")
@@ -204,7 +206,7 @@ def _of_layer(full: Attention, text: Mapping[str, Any], number: int) -> Attentio
     if not listed or not isinstance(full, Gqa):
         return full
     heads = listed[number] if number < len(listed) else None
-    return Gqa(heads, full.head_dim) if isinstance(heads, int) and heads > 0 else NoCache()
+    return Gqa(heads, full.head_dim) if isinstance(heads, int) and 0 < heads < _MOST else NoCache()
 
 
 def _of_block(block: object, full: Gqa, text: Mapping[str, Any]) -> Attention:
@@ -271,7 +273,7 @@ def _of_kind(kind: str, full: Attention, text: Mapping[str, Any]) -> Attention:
         case _ if kind == NOTHING or kind == "moe":
             return NoCache()
         case _:
-            return _state(kind, text) or Unknown(f"it has layers of kind {kind!r}, whose state is not known")
+            return _state(kind, text) or Unknown(f"it has layers of kind {kind[:60]!r}, whose state is not known")
 
 
 def _global(full: Attention, text: Mapping[str, Any]) -> Attention:
@@ -331,6 +333,6 @@ def _dtype(text: Mapping[str, Any]) -> str | None:
     return "bfloat16" if named == "float32" else named
 
 
-def _whole(values: Mapping[str, Any], *names: str) -> int | None:
+def _whole(values: Mapping[str, Any], *names: str, most: int = _MOST) -> int | None:
     found = (values.get(name) for name in names)
-    return next((n for n in found if isinstance(n, int) and not isinstance(n, bool) and n > 0), None)
+    return next((n for n in found if isinstance(n, int) and not isinstance(n, bool) and 0 < n <= most), None)
