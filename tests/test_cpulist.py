@@ -45,3 +45,10 @@ def test_a_list_that_no_kernel_writes_is_refused_before_it_is_counted_out(text: 
     """A hostile recording could otherwise ask for terabytes of numbers."""
     with pytest.raises(ValueError, match="goes beyond 65535"):
         parse_cpu_list(text)
+
+
+@pytest.mark.timeout(20)
+def test_a_list_that_names_everything_thousands_of_times_is_refused() -> None:
+    """A megabyte of it would be counted for minutes."""
+    with pytest.raises(ValueError, match="more numbers than there are"):
+        parse_cpu_list("0-65535," * 130_000)

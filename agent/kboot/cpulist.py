@@ -12,9 +12,10 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     """Return the numbers of a kernel list, sorted; an empty text is an empty list.
 
     Raises:
-        ValueError: not a list of numbers and ascending ranges, or one beyond HIGHEST.
+        ValueError: not a list of numbers and ascending ranges, or one beyond HIGHEST, in value or in number.
     """
     numbers: set[int] = set()
+    named = 0
     for part in text.replace("\n", "").split(","):
         if not part.strip():
             continue
@@ -25,7 +26,11 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
             raise ValueError(f"{part.strip()[:40]!r} goes beyond {HIGHEST}")
         if dash and int(last) < int(first):
             raise ValueError(f"{part.strip()!r} runs backwards")
-        numbers.update(range(int(first), int(last if dash else first) + 1))
+        found = range(int(first), int(last if dash else first) + 1)
+        named += len(found)
+        if named > HIGHEST + 1:
+            raise ValueError(f"it names more numbers than there are up to {HIGHEST}")
+        numbers.update(found)
     return tuple(sorted(numbers))
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pytest
+
 from kboot.facts.collect import NvmlAsk, collect
 from kboot.host.paths import Paths
 from kboot.host.recorded import RecordedHost
@@ -47,3 +49,27 @@ def test_a_driver_that_does_not_answer_is_said_while_it_is_waited_for(tmp_path: 
 
     assert ["the GPU driver has not answered for 0 s; it is given 10 s in all"] == said
     assert ([10], "hung") == (host.asked_s, facts.gpu.nvml)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("proc/meminfo", "MemTotal:       {} kB"),
+        ("proc/meminfo", "MemTotal:       7 kB\nHugePages_Total:     {}"),
+        ("proc/self/limits", "Max open files            {}  {}  files"),
+        ("proc/sys/kernel/numa_balancing", "{}"),
+        ("proc/self/mountinfo", "31 24 0:27 / /dev/shm rw - tmpfs tmpfs rw,size={}k"),
+        ("disk_space.json", '{{"/": {{"total": 1e999, "free": 1, "inodes": 1}}}}'),
+        ("nvml.json", '{{"nvml_init": "OK", "gpus": [{{"index": 0, "cc": "{}.0"}}]}}'),
+    ],
+)
+def test_a_number_that_python_does_not_read_is_no_number(tmp_path: Path, path: str, text: str) -> None:
+    """5,000 digits in a recorded tree: nothing is known by them, and the rest is."""
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text.format(*["9" * 5000] * 2) + "\n")
+    cgroup = tmp_path / "sys/fs/cgroup/cpuset.cpus.effective"
+    cgroup.parent.mkdir(parents=True)
+    cgroup.write_text("0-3\n")
+    facts = collect(RecordedHost(tmp_path), Paths(tmp_path, tmp_path, tmp_path))
+
+    assert not facts.memory.total_bytes or facts.memory.total_bytes == 7168

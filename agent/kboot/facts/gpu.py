@@ -205,7 +205,7 @@ def _capability(reader: Reader, fact: str, entry: Answers) -> tuple[int, int] | 
     text = _text(reader, f"{fact}.compute_capability", entry, "cc")
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+)\.(\d+)", text)
+    match = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", text)
     if match is None:
         reader.gap(f"{fact}.compute_capability", "NVML", f"{text!r} is not major.minor")
         return None

@@ -138,7 +138,9 @@ def _aer(reader: Reader, folder: str) -> Mapping[str, int]:
     """Return the sums of the error counters; empty where the device or this machine has none."""
     found: dict[str, int] = {}
     for name in ("fatal", "nonfatal", "correctable"):
-        match = re.search(r"^TOTAL_ERR_\w+ (\d+)$", reader.optional(f"{folder}/aer_dev_{name}") or "", re.MULTILINE)
+        match = re.search(
+            r"^TOTAL_ERR_\w+ (\d{1,20})$", reader.optional(f"{folder}/aer_dev_{name}") or "", re.MULTILINE
+        )
         if match:
             found[name] = int(match.group(1))
     return found

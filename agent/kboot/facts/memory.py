@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from kboot.facts.basic_types import Gap, MemoryFacts
 from kboot.facts.cgroup import memory_left_bytes, memory_limit_bytes
 from kboot.facts.mounts import MOUNTINFO, parse_mountinfo
-from kboot.facts.reader import Reader, kib_lines
+from kboot.facts.reader import Reader, kib_lines, whole_number
 
 if TYPE_CHECKING:
     from kboot.host.types import Host
 
 MEMINFO = "/proc/meminfo"
 _SHM = "/dev/shm"
-_SIZE = re.compile(r"size=(\d+)([kmg%]?)")
+_SIZE = re.compile(r"size=(\d{1,20})([kmg%]?)")
 
 
 def collect_memory(host: Host) -> tuple[MemoryFacts, tuple[Gap, ...]]:
@@ -49,8 +49,8 @@ def _hugepages_bytes(reader: Reader, found: Mapping[str, int]) -> int:
         return found["Hugetlb"]
     for line in (reader.optional(MEMINFO) or "").splitlines():
         name, _, count = line.partition(":")
-        if name == "HugePages_Total" and count.strip().isdecimal():
-            return int(count) * found.get("Hugepagesize", 0)
+        if name == "HugePages_Total":
+            return (whole_number(count) or 0) * found.get("Hugepagesize", 0)
     return 0
 
 

@@ -82,8 +82,8 @@ def said(exc: Exception) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Return a decimal whole number, or None for any other text."""
-    return int(text) if re.fullmatch(r"-?[0-9]+", text.strip()) else None
+    """Return a decimal whole number, or None for any other text, and one longer than any that a kernel writes."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,40}", text.strip()) else None
 
 
 def node_number(reader: Reader, path: str) -> int | None:
@@ -94,5 +94,5 @@ def node_number(reader: Reader, path: str) -> int | None:
 
 def kib_lines(text: str) -> Mapping[str, int]:
     """Return bytes by name of the lines `Name: 12 kB`, as meminfo writes them (a node's lead with "Node 0 ")."""
-    found = re.findall(r"^(?:Node \d+ )?\s*([\w()]+):\s+(\d+) kB$", text, re.MULTILINE)
+    found = re.findall(r"^(?:Node \d+ )?\s*([\w()]+):\s+(\d{1,20}) kB$", text, re.MULTILINE)
     return {name: int(kib) * 1024 for name, kib in found}

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kboot.facts.reader import whole_number
+
 if TYPE_CHECKING:
     from kboot.facts.types import Gpu, GpuFacts, MigSlice
 
@@ -84,7 +86,7 @@ def _as_gpu(device: VisibleDevice) -> Gpu:
 
 def _resolve(entry: str, gpus: tuple[Gpu, ...]) -> VisibleDevice | None:
     if entry.isdecimal():
-        named = [VisibleDevice(entry, gpu, None) for gpu in gpus if gpu.index == int(entry)]
+        named = [VisibleDevice(entry, gpu, None) for gpu in gpus if gpu.index == whole_number(entry)]
     elif entry.startswith("MIG-"):
         named = [VisibleDevice(entry, gpu, s) for gpu in gpus for s in gpu.mig_slices if _names(entry, gpu, s)]
     else:

@@ -81,7 +81,7 @@ class RecordedHost:
             if isinstance(entry, dict):
                 try:
                     return DiskSpace(int(entry["total"]), int(entry["free"]), int(entry["inodes"]))
-                except (KeyError, TypeError, ValueError) as exc:
+                except (KeyError, TypeError, ValueError, OverflowError) as exc:
                     raise OSError(errno.EINVAL, f"{candidate}: wants numbers total, free, inodes") from exc
         raise OSError(errno.ENODATA, "not in disk_space.json", path)
 
@@ -112,7 +112,7 @@ class RecordedHost:
         entry = self._entry(PROGRAMS_FILE, shlex.join(argv))
         try:
             return Printed(int(entry["status"]), str(entry["text"]))
-        except (KeyError, TypeError, ValueError) as exc:
+        except (KeyError, TypeError, ValueError, OverflowError) as exc:
             raise OSError(errno.EINVAL, f"{argv[0]}: wants a number status and a text", PROGRAMS_FILE) from exc
 
     def clock(self) -> KernelClock:
@@ -151,7 +151,7 @@ class RecordedHost:
         text = self.read_text("/proc/self/limits")
         found: dict[str, tuple[int | None, int | None]] = {}
         for name, title in LIMIT_NAMES.items():
-            if match := re.search(rf"^{title}\s+(\d+|unlimited)\s+(\d+|unlimited)", text, re.MULTILINE):
+            if match := re.search(rf"^{title}\s+(\d{{1,20}}|unlimited)\s+(\d{{1,20}}|unlimited)", text, re.MULTILINE):
                 soft, hard = (None if value == "unlimited" else int(value) for value in match.groups())
                 found[name] = (soft, hard)
         return found
