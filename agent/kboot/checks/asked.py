@@ -42,6 +42,14 @@ def workers(layout: LayoutAsk | None) -> int:
     return max(1, layout.gpus_per_node) if layout else 1
 
 
+def sees_all_gpus(facts: NodeFacts) -> bool:
+    """Return whether NVML lists every GPU that answers, by its address.
+
+    A container, or a job of Slurm, sees the whole bus and the whole kernel log, but only the GPUs it was given.
+    """
+    return facts.os.container is None and not facts.os.slurm_job and all(gpu.bus_id for gpu in facts.gpu.gpus)
+
+
 def serving_pids(facts: NodeFacts) -> frozenset[int]:
     """Return the processes of the engine's live workers that kboot knows."""
     return frozenset(worker.pid for worker in facts.asked.workers or () if worker.pid is not None)

@@ -38,7 +38,7 @@ def _silent(said: list[str]) -> Finding:
         some(said),
         wanted="file servers that answer",
         why="whoever reads from that mount hangs, and cannot be stopped, until the server is back",
-        hint="`findmnt -t nfs,nfs4,lustre,cifs`; is the server, and the way to it, up?",
+        hint="`findmnt -t nfs,nfs4,lustre`; is the server, and the way to it, up?",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import gpus_for, layout_for, needs_gpus
+from kboot.checks.asked import gpus_for, layout_for, needs_gpus, sees_all_gpus
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, some
 from kboot.facts.basic_types import Gap
@@ -89,13 +89,10 @@ def _said(facts: NodeFacts, devices: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _lost(facts: NodeFacts) -> tuple[str, ...]:
-    """Return bus ids on the bus that NVML did not list, or else indices that NVML counted but could not open.
-
-    A container, or a job of Slurm, sees the whole bus but only the GPUs it was given.
-    """
+    """Return bus ids on the bus that NVML did not list, or else indices that NVML counted but could not open."""
     listed = {g.bus_id for g in facts.gpu.gpus}
     unlisted = tuple(b for b in facts.gpu.pci_bus_ids if b not in listed)
-    if unlisted and facts.os.container is None and not facts.os.slurm_job and "" not in listed:
+    if unlisted and sees_all_gpus(facts):
         return unlisted
     return tuple(sorted({_gap_index(g) for g in facts.gaps} - _indices(facts) - {""}))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import gap_reason, unread
+from kboot.checks.asked import gap_reason, sees_all_gpus, unread
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, some
 from kboot.checks.xids import FABRIC_WIDE, REBOOT, XIDS, xid
@@ -24,8 +24,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     xids = [e for e in events if e.kind in ("xid", "off-bus")]
     faults = [e for e in xids if xid(e.code).severity != "app"]
     if not faults:
-        programs = f", {count(len(xids), 'fault')} of programs" if xids else ""
-        return Finding("ok", f"no GPU fault in the kernel log{programs}")
+        sound = f", {count(len(xids), 'Xid')} of sound GPUs" if xids else ""
+        return Finding("ok", f"no GPU fault in the kernel log{sound}")
     wide = {e.bus_id for e in faults if e.code in FABRIC_WIDE}
     if len(wide) > 1:
         return Finding(
@@ -48,6 +48,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
 
 def _not_started(facts: NodeFacts, events: Sequence[KernelEvent]) -> Finding | None:
     """Judge GPUs that the driver tried to start and could not, unless it lists them by now."""
+    if not sees_all_gpus(facts):
+        return None
     listed = {g.bus_id for g in facts.gpu.gpus}
     dead = sorted({e.bus_id or "of unknown address" for e in events if e.kind == "gpu-not-started"} - listed)
     if not dead or (dead == ["of unknown address"] and len(listed) >= len(facts.gpu.pci_bus_ids)):

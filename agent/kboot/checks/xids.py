@@ -3,7 +3,8 @@
 Meanings after NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors), compared with its table of 1 to 172;
 severity is our reading of the immediate action that it names. A finding always names the code to look up.
 
-Severity: "app" = a program's fault, the GPU is sound; "warn" = works, look after it; "fail" = not to be served on.
+Severity: "app" = the GPU is sound (a program was at fault, or nothing); "warn" = works, look after it; "fail" = not to
+be served on.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ XIDS: Mapping[int, Xid] = {
     158: Xid("fatal GPU timeout", "fail", RESET),
     160: Xid("memory channel retired", "warn", RESET),
     161: Xid("memory channel could not be retired", "warn", VENDOR),
-    162: Xid("power smoothing is on again", "warn", "nothing: power smoothing works again"),
+    162: Xid("power smoothing is on again", "app"),
     163: Xid("power smoothing is off", "warn", POWER),
     164: Xid(
         "power smoothing is nearly worn out", "warn", "plan its replacement, or see that the site bears the steps"

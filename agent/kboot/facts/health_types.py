@@ -82,8 +82,7 @@ class KernelEvent:
 
     kind: "xid", "sxid", "off-bus", "gpu-not-started", "gpu-refused", "oom", "read-only", "io-error", "hung-task",
     "module-refused", "server-silent". bus_id: of a GPU or switch, "" for others. code: number of the Xid or SXid, pid
-    of a hung task.
-    at_s: since boot; None where the line has no time.
+    of a hung task. at_s: since boot; None where the line has no time.
     """
 
     kind: str

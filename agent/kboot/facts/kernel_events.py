@@ -36,8 +36,10 @@ _OTHERS = (
     ),
     (
         "io-error",
-        re.compile(  # an empty floppy or disc drive of a virtual machine is no disk
-            r"(?:critical \w+|I/O) error(?:,| on) dev (?!fd\d|sr\d)\w+"
+        # An empty floppy or disc drive of a virtual machine is no disk, what a loop device reads has a line of its
+        # own, and a disk that knows no discard or zeroing refuses each once ("critical target error").
+        re.compile(
+            r"(?:critical \w+|I/O) error(?:,| on) dev (?!fd\d|sr\d|loop\d)\w+(?!.*:\((?:DISCARD|WRITE_ZEROES)\))"
             r"|nvme \S+: (?:.* timeout, |controller is down|Disabling device|Device not ready|Removing after probe)"
             r"|md/raid\S*: Disk failure|md: \S+: raid0 array has \d+ failed devices|Unrecovered Read Error"
             r"|BTRFS (?:error|warning) \(device [^)]+\).*: (?:csum failed|bdev \S+ errs:)"
@@ -45,10 +47,10 @@ _OTHERS = (
     ),
 )
 _HUNG = re.compile(r"task .+:(\d+) blocked (?:in I/O wait )?for more than \d+ seconds")
-_SILENT = re.compile(
-    r"nfs: server (\S+) not responding|Lustre: (\S+): Connection to .* was lost|CIFS: VFS: (\S+) has not responded"
-)
-_BACK = re.compile(r"nfs: server (\S+) OK|Lustre: (\S+): Connection restored to")
+# Only of servers whose return is told: not of CIFS, nor of NFS mounted `soft`, which times out instead. Lustre skips
+# lines that resemble the last one, so that its targets cannot be told apart.
+_SILENT = re.compile(r"nfs: server (\S+) not responding, still trying|(Lustre): \S+: Connection to .* was lost")
+_BACK = re.compile(r"nfs: server (\S+) OK|(Lustre): \S+: Connection restored to")
 _JOINED = 3
 """A GPU off the bus, or one that the module does not take, is said in three lines: which, its PCI id, why."""
 
@@ -59,34 +61,38 @@ def kernel_events(text: str) -> tuple[KernelEvent, ...]:
     """Return the faults in the order of the log; a GPU off the bus once, in whichever form the driver says it."""
     events = []
     gone: set[str] = set()
-    for event in _events(text.splitlines()):
+    lines = _timed(text)
+    for event in _events(lines):
         if event.kind == "off-bus" or (event.kind == "xid" and event.code == OFF_BUS_XID):
             if event.bus_id in gone:
                 continue
             gone.add(event.bus_id)
         events.append(event)
-    return (*events, *_silent_servers(text.splitlines()))
+    return (*events, *_silent_servers(lines))
 
 
-def _silent_servers(lines: list[str]) -> Iterator[KernelEvent]:
+def _timed(text: str) -> list[tuple[float | None, str]]:
+    """Return each line with its time taken off."""
+    lines: list[tuple[float | None, str]] = []
+    for line in text.splitlines():
+        time = _TIME.match(line)
+        lines.append((float(time.group(1)), line[time.end() :]) if time else (None, line.strip()))
+    return lines
+
+
+def _silent_servers(lines: list[tuple[float | None, str]]) -> Iterator[KernelEvent]:
     """Yield the last line of each file server that had not come back by the end of the log."""
     last: dict[str, KernelEvent] = {}
-    for raw in lines:
-        time = _TIME.match(raw)
-        line = raw[time.end() :] if time else raw.strip()
+    for at_s, line in lines:
         if match := _SILENT.search(line):
-            at_s = float(time.group(1)) if time else None
             last[match[match.lastindex or 0]] = KernelEvent("server-silent", line, at_s=at_s)
         elif match := _BACK.search(line):
             last.pop(match[match.lastindex or 0], None)
     yield from last.values()
 
 
-def _events(lines: list[str]) -> Iterator[KernelEvent]:
-    for number, raw in enumerate(lines):
-        time = _TIME.match(raw)
-        at_s = float(time.group(1)) if time else None
-        line = raw[time.end() :] if time else raw.strip()
+def _events(lines: list[tuple[float | None, str]]) -> Iterator[KernelEvent]:
+    for number, (at_s, line) in enumerate(lines):
         if match := _XID.search(line):
             yield KernelEvent("xid", line, bus_address(match.group(1)), int(match.group(2)), at_s)
         elif match := _SXID.search(line):
@@ -96,7 +102,7 @@ def _events(lines: list[str]) -> Iterator[KernelEvent]:
         elif match := _NOT_STARTED.search(line):
             yield KernelEvent("gpu-not-started", line, bus_address(match.group(1)) if match.group(1) else "", at_s=at_s)
         elif match := _GPU_AT.search(line):
-            told = " ".join(_TIME.sub("", each).strip() for each in lines[number : number + _JOINED])
+            told = " ".join(said.strip() for _, said in lines[number : number + _JOINED])
             if _REFUSED.search(told):
                 yield KernelEvent("gpu-refused", told, bus_address(match.group(1)), at_s=at_s)
             elif _OFF_BUS.search(told):
