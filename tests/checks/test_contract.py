@@ -163,7 +163,7 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
         CHECKPOINT,
     ),
     "fit.vram": (node(gpu={"gpus": gpus(memory_used_bytes=100 * GIB)}), PROFILE, CHECKPOINT),
-    "fit.ram": (node(memory={"available_bytes": 16 * GIB}), PROFILE, CHECKPOINT),
+    "fit.ram": (node(memory={"available_bytes": 16 * GIB}, asked={"workers": ()}), PROFILE, CHECKPOINT),
     "fit.disk": (node(mounts=(replace(NODE.mounts[0], free_bytes=GIB),)), PROFILE, files("absent")),
     "fit.shm": (node(memory={"shm_free_bytes": 64 << 20}), PROFILE, CHECKPOINT),
     "cpu.governor": (node(cpu={"governor_of": dict.fromkeys(range(64), "powersave")}), PROFILE, CHECKPOINT),
@@ -346,7 +346,7 @@ for each in (AskedFacts, KeptFacts, MeasuredFacts, UpkeepFacts):
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(facts=st.from_type(NodeFacts), profile=st.none() | st.from_type(Profile))
+@given(facts=st.from_type(NodeFacts), profile=st.none() | st.from_type(Profile).filter(lambda asked: asked.layout))
 def test_no_facts_whatever_raise(facts: NodeFacts, profile: Profile | None) -> None:
     """Whatever a machine says, every check answers."""
     for check in CHECKS:

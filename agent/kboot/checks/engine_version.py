@@ -15,9 +15,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     """Judge the package's version as found without importing it."""
     if profile is None:
         return Finding("skip", "no profile says which engine")
-    layout = layout_for(facts.gpu, profile) or next(iter(profile.layout), None)
-    if layout is None:
-        return Finding("skip", f"profile {profile.name} has no layout")
+    layout = layout_for(facts.gpu, profile) or profile.layout[0]
     if layout.engine in NOT_PACKAGES:
         return Finding("skip", f"layout {layout.name} starts {layout.engine}, which is no package")
     engine = facts.engine
