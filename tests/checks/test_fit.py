@@ -7,11 +7,16 @@ from dataclasses import replace
 from good_node import CHECKPOINT, CPU_PROFILE, GIB, GPUS, NODE, PROFILE, files, gpus, node
 
 from kboot.checks import fit_disk, fit_ram, fit_shm, fit_vram
-from kboot.facts.types import MigSlice
+from kboot.facts.types import MigSlice, NodeFacts
 from kboot.profile.types import FleetAsk, ModelAsk, ParallelAsk
 
 UNREAD = node(asked={"weights": None})
 """The good node where nobody has read the headers of the checkpoint."""
+
+
+def idle(**memory: int) -> NodeFacts:
+    """Return the good node before its engine starts, with other memory."""
+    return node(asked={"workers": ()}, memory=memory)
 
 
 def test_the_fullest_rank_decides_where_the_headers_are_known() -> None:
@@ -93,12 +98,8 @@ def test_a_slice_counts_with_its_own_memory() -> None:
 
 def test_reserved_huge_pages_are_shown_beside_what_is_available() -> None:
     """B174: 6000 huge pages of 2 MiB explain why little is available, and giving them back is the hint."""
-    memory = {
-        "total_bytes": 16000000 << 10,
-        "available_bytes": 2140000 << 10,
-        "hugepages_bytes": 12288000 << 10,
-    }
-    finding = fit_ram.run(node(memory=memory), PROFILE, CHECKPOINT)
+    facts = idle(total_bytes=16000000 << 10, available_bytes=2140000 << 10, hugepages_bytes=12288000 << 10)
+    finding = fit_ram.run(facts, PROFILE, CHECKPOINT)
 
     assert "fail" == finding.status
     assert "2.04 GiB of 15.3 GiB available; 11.7 GiB are reserved as huge pages and not counted" in finding.seen
@@ -107,7 +108,7 @@ def test_reserved_huge_pages_are_shown_beside_what_is_available() -> None:
 
 def test_the_cgroups_limit_counts() -> None:
     """A container's limit is named where it is below what the machine has."""
-    finding = fit_ram.run(node(memory={"limit_bytes": 8 * GIB}), PROFILE, CHECKPOINT)
+    finding = fit_ram.run(idle(limit_bytes=8 * GIB), PROFILE, CHECKPOINT)
 
     assert ("fail", True) == (finding.status, "limited to 8 GiB by the cgroup" in finding.seen)
     assert "memory.max" in finding.hint
@@ -115,15 +116,22 @@ def test_the_cgroups_limit_counts() -> None:
 
 def test_what_the_cgroup_holds_is_not_there_for_the_engine() -> None:
     """kubernetes/website#36453: 90 of a pod's 96 GiB are files in memory; more of the machine is of no help."""
-    finding = fit_ram.run(node(memory={"limit_bytes": 96 * GIB, "left_bytes": 6 * GIB}), PROFILE, CHECKPOINT)
+    finding = fit_ram.run(idle(limit_bytes=96 * GIB, left_bytes=6 * GIB), PROFILE, CHECKPOINT)
 
     assert ("fail", True) == (finding.status, "6 GiB left of the 96 GiB that the cgroup may have" in finding.seen)
     assert "/dev/shm, emptyDir" in finding.hint
 
 
+def test_memory_that_the_serving_engine_has_taken_is_not_missing() -> None:
+    """A container's limit leaves little once the engine is up; what is left is shown, and nothing is short."""
+    finding = fit_ram.run(node(memory={"limit_bytes": 64 * GIB, "left_bytes": 9 * GIB}), PROFILE, CHECKPOINT)
+
+    assert ("ok", True) == (finding.status, "9 GiB left of the 64 GiB" in finding.seen)
+
+
 def test_a_checkpoint_larger_than_memory_is_slow_but_no_failure() -> None:
     """What cannot stay warm is read from disk."""
-    finding = fit_ram.run(node(memory={"available_bytes": 400 * GIB}), PROFILE, CHECKPOINT)
+    finding = fit_ram.run(idle(available_bytes=400 * GIB), PROFILE, CHECKPOINT)
 
     assert ("warn", True) == (finding.status, "about 50 % of them can stay warm" in finding.seen)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import gap_reason, layout_for, workers
+from kboot.checks.asked import gap_reason, layout_for, serving_pids, workers
 from kboot.checks.fit_vram import weight_bytes
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, percent
@@ -25,6 +25,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     seen = _seen(memory)
     if profile is None:
         return Finding("ok", f"{seen}; no profile says how much is needed")
+    if serving_pids(facts):
+        return Finding("ok", f"{seen}, beside the engine that serves")
     layout = layout_for(facts.gpu, profile)
     if layout is not None and layout.gpus_per_node:
         need = workers(layout) * ENGINE_BYTES_PER_WORKER
@@ -47,7 +49,7 @@ def _seen(memory: MemoryFacts) -> str:
 
 def _too_small(memory: MemoryFacts, seen: str, need: int, count_of_workers: int) -> Finding:
     if memory.limit_bytes is not None and memory.limit_bytes < need:
-        hint = "raise memory.max of the service or container (`--memory`)"
+        hint = "raise memory.max and memory.high of the service or container (`--memory`)"
     elif memory.usable_bytes < memory.available_bytes:
         hint = "stop what else runs in the cgroup and delete its files in memory (/dev/shm, emptyDir): both count"
     elif memory.hugepages_bytes:
@@ -83,7 +85,7 @@ def _warmth(seen: str, usable: int, profile: Profile, checkpoint: CheckpointFact
 CHECK = Check(
     id="fit.ram",
     asks="Is there host memory for the engine's processes, and for keeping the checkpoint warm?",
-    source="/proc/meminfo; memory.{max,current,stat} on the cgroup path",
+    source="/proc/meminfo; memory.{max,high,current,stat} on the cgroup path",
     modes=ON_A_NODE,
     run=run,
 )
