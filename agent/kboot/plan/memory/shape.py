@@ -265,15 +265,13 @@ def _full_attention(text: Mapping[str, Any]) -> Attention:
 
 
 def _of_kind(kind: str, full: Attention, text: Mapping[str, Any]) -> Attention:
-    match kind:
-        case _ if kind == FULL or kind == "attention":
-            return _global(full, text)
-        case _ if kind == SLIDING or kind == "chunked_attention":
-            return _windowed(full, text)
-        case _ if kind == NOTHING or kind == "moe":
-            return NoCache()
-        case _:
-            return _state(kind, text) or Unknown(f"it has layers of kind {kind[:60]!r}, whose state is not known")
+    if kind in (FULL, "attention"):
+        return _global(full, text)
+    if kind in (SLIDING, "chunked_attention"):
+        return _windowed(full, text)
+    if kind in (NOTHING, "moe"):
+        return NoCache()
+    return _state(kind, text) or Unknown(f"it has layers of kind {kind[:60]!r}, whose state is not known")
 
 
 def _global(full: Attention, text: Mapping[str, Any]) -> Attention:
