@@ -18,9 +18,8 @@ def collect_storage(host: Host, paths: Paths) -> tuple[tuple[Mount, ...], tuple[
     reader = Reader(host)
     folders = (("state", paths.state), ("cache", paths.cache), ("runtime", paths.runtime))
     roles = [(role, host.machine_path(path)) for role, path in folders]
-    spaces = {
-        role: _space(reader, role, where) for role, where in roles
-    }  # what is mounted on demand is mounted by this
+    looks = Reader(host)
+    spaces = {role: _space(looks, role, where) for role, where in roles}  # this mounts what is mounted on demand
     mounts = parse_mountinfo(reader.text("mounts", MOUNTINFO) or "")
     found = []
     for role, where in roles:
@@ -42,7 +41,7 @@ def collect_storage(host: Host, paths: Paths) -> tuple[tuple[Mount, ...], tuple[
                 free_inodes=space.free_inodes if space else None,
             )
         )
-    return tuple(found), reader.gaps
+    return tuple(found), (*reader.gaps, *looks.gaps)
 
 
 def _space(reader: Reader, role: str, path: str) -> DiskSpace | PermissionError | None:
