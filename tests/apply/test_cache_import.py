@@ -105,6 +105,7 @@ HOSTILE = {
     "a path that leads out": archive({"../../evil": b"x"}),
     "an absolute path": archive({"/etc/evil": b"x"}),
     "a key that is a path": archive(SMALL, key="../evil"),
+    "a time that no float holds": archive(SMALL, completed_unix_s=10**400),
     "kboot's own mark": archive({"complete": b"1"}),
     "a link in place of a file": archive(
         SMALL, (info(A[0], tarfile.SYMTYPE, "/etc/passwd"), b""), (info(B[0]), B[1])

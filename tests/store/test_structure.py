@@ -196,6 +196,7 @@ def test_an_index_without_metadata_is_fine() -> None:
     "data",
     [b"", b"{", b"[]", b"{}", b'{"weight_map": {}}', b'{"weight_map": []}', b'{"weight_map": {"a": 1}}', POINTER,
      b'{"weight_map": {"a": "../s"}}', b'{"weight_map": {"a": "/etc/passwd"}}', b'{"weight_map": {"a": ""}}',
+     b'{"weight_map": {"a": "\\ud800"}}', b'{"weight_map": {"a": "\\u001b[2J"}}',
      b'{"weight_map": ' + b"[" * 100_000, b'{"weight_map": {"a": "s", "a": "t"}}'],
 )  # fmt: skip
 def test_what_is_no_index_is_an_error(data: bytes) -> None:
@@ -293,6 +294,15 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("dimensions", [300, 100_000])
+def test_a_shape_of_more_dimensions_than_engines_have_is_not_valid(dimensions: int) -> None:
+    """Its elements may be a number of a million digits, which takes minutes to find and cannot be written."""
+    header = {"a": {"dtype": "U8", "shape": [1 << 62] * dimensions, "data_offsets": [0, 1]}}
+
+    assert "header-not-valid" == problem_of(framed(json.dumps(header).encode(), b"x"))
 
 
 @given(JSON)

@@ -123,7 +123,7 @@ def decode_list(data: bytes) -> ArchiveList:
             kboot_version=str(document["kboot_version"]),
             files=files,
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as exc:
         raise NotAnArchive(f"its list cannot be read ({type(exc).__name__}: {exc})"[:200]) from exc
     _check(found)
     return found

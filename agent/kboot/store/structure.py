@@ -44,6 +44,7 @@ _BITS: Mapping[str, int] = {
     **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
     "F4": 4,
 }
+_MOST_DIMENSIONS = 64  # as torch has them; the elements of more may be a number that cannot be written
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\r?\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\r?\nsize (\d{1,19})\r?\n"
 )
@@ -291,7 +292,11 @@ def _tensors(document: Mapping[str, Any]) -> dict[str, Tensor]:
 def _tensor(name: str, entry: object) -> Tensor:
     match entry:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(start), int(end)]} if (
-            all(_is_count(n) for n in shape) and _is_count(start) and _is_count(end) and start <= end
+            len(shape) <= _MOST_DIMENSIONS
+            and all(_is_count(n) for n in shape)
+            and _is_count(start)
+            and _is_count(end)
+            and start <= end
         ):
             tensor = Tensor(dtype, tuple(shape), start, end)
         case _:
@@ -324,7 +329,7 @@ def _tiled(tensors: Mapping[str, Tensor], room_bytes: int) -> int:
 
 
 def _stays_inside(path: str) -> bool:
-    return bool(path) and "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+    return path.isprintable() and not {"", ".", ".."} & set(path.split("/"))
 
 
 def _short(value: object) -> str:
