@@ -75,6 +75,20 @@ def test_networks_can_be_excepted() -> None:
     assert None is proxy_for(Origin("http", "10.1.2.3", 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"})
 
 
+@pytest.mark.parametrize(
+    ("host", "listed"),
+    [
+        ("fd00::1", "FD00:0:0::1"),
+        ("fd00::1", "[fd00:0::1]"),
+        ("hub.example.", "hub.example"),
+        ("hub.example", "example."),
+    ],
+)
+def test_one_host_may_be_written_in_several_ways(host: str, listed: str) -> None:
+    """As curl takes them: an IPv6 address longer than it must be, a name with the dot of the root."""
+    assert None is proxy_for(Origin("https", host, 443), {"HTTPS_PROXY": "http://p:1", "NO_PROXY": listed})
+
+
 def test_an_address_in_brackets_can_be_excepted() -> None:
     """encode/httpx#2674: `::1`, `[::1]` and ranges stand beside names, and none of them breaks the others."""
     for listed in ("[::1]", "localhost,127.0.0.1,::1/128,[::1]", "::1"):

@@ -105,22 +105,23 @@ def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
 
 def _is_excepted(origin: Origin, listed: str) -> bool:
     """Return whether NO_PROXY leaves an origin out, as curl reads it; `*.name` and `[::1]` are taken as meant."""
+    name = origin.host.rstrip(".")
     for entry in filter(None, re.split(r"[\s,]+", listed.lower())):
         if entry == "*":
             return True
         host, _, port = entry.rpartition(":") if entry.count(":") == 1 else (entry, "", "")
         if port and port != str(origin.port):
             continue
-        host = host.strip("[]").removeprefix("*").lstrip(".")
-        if host and (origin.host == host or origin.host.endswith("." + host)):
+        host = host.strip("[]").removeprefix("*").strip(".")
+        if host and (name == host or name.endswith("." + host)):
             return True
-        if _is_in_network(origin.host, entry):
+        if _is_in_network(name, entry.strip("[]")):
             return True
     return False
 
 
 def _is_in_network(host: str, network: str) -> bool:
     try:
-        return "/" in network and ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
     except ValueError:
         return False
