@@ -237,6 +237,13 @@ class TestReportedCauses:
         assert failure is not None
         assert line == failure.text
 
+    def test_is_nothing_that_is_told_as_news(self) -> None:
+        """A module that names its class first looks like an exception with its reason."""
+        told = "INFO 11-30 06:29:37 [nixl.py:20] nixl.agents.Agent: {}"
+
+        assert fed("vllm", told.format("initialized")).failure() is None
+        assert fed("vllm", told.format("no backend").replace("INFO", "ERROR")).failure() is not None
+
     @pytest.mark.parametrize(
         ("lines", "cause"),
         [

@@ -240,8 +240,10 @@ def _seconds(found: re.Match[str]) -> float | None:
 
 
 def _may_be_cause(message: Message, engine: Engine) -> bool:
-    """Return whether a message names a failure; one logged as a warning was survived (a warm-up without tokenizer)."""
-    return message.level != "WARNING" and any(re.match(pattern, message.text) for pattern in engine.failures)
+    """Return whether a message names a failure; what is logged as less was survived (a warm-up without tokenizer)."""
+    return message.level in ("", "ERROR", "CRITICAL") and any(
+        re.match(pattern, message.text) for pattern in engine.failures
+    )
 
 
 def parse(line: str) -> Message:
