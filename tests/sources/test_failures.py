@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from kboot.sources.failures import explain_network
+from kboot.sources.failures import at_proxy, explain_network, unresolved
 from kboot.sources.types import NotYet
 
 
@@ -55,6 +55,23 @@ def test_a_certificate_that_is_refused_tells_what_to_look_at(code: int, says: st
 
     assert error and "certificate-refused" == error.code
     assert says in error.message and hint in str(error.hint)
+
+
+def test_a_server_without_tls_is_told_from_one_whose_tls_is_broken() -> None:
+    """https:// in front of an http server is a slip of the operator's; an alert of the server is not."""
+    plain, broken = ssl.SSLError(1, "said"), ssl.SSLError(1, "said")
+    plain.reason, broken.reason = "WRONG_VERSION_NUMBER", "TLSV1_ALERT_INTERNAL_ERROR"
+    hints = [error.hint for error in (explain_network(exc, "hub:443") for exc in (plain, broken)) if error]
+
+    assert "http://" in str(hints[0])
+    assert hints[1] is None
+
+
+def test_what_a_proxy_waits_for_is_waited_for() -> None:
+    """A proxy's name that is not known yet is no more a failed try than the server's own."""
+    error = at_proxy(unresolved("proxy", "Temporary failure"), "hub:443")
+
+    assert isinstance(error, NotYet) and error.retry
 
 
 def test_other_errors_are_somebody_elses() -> None:

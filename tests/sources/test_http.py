@@ -91,6 +91,18 @@ def test_plain_text_where_tls_was_expected(hub: FakeHub) -> None:
     assert caught.value.code in ("tls-failed", "connection-cut")
 
 
+def test_a_proxy_that_is_not_there_is_called_a_proxy() -> None:
+    """Its address is in the environment, not in what the operator asked for: both are named."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        gone = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(SourceError) as caught:
+        Client({"HTTPS_PROXY": f"http://{gone}"}, 30.0, 60.0).get("https://hub.example/x", {})
+
+    assert f"{gone} refuses connections; it is the proxy for hub.example:443" == caught.value.message
+    assert ("connection-refused", True) == (caught.value.code, caught.value.retry)
+    assert "NO_PROXY" in str(caught.value.hint)
+
+
 class Proxy:
     """A small HTTP proxy: takes absolute URLs, and tunnels for CONNECT. `asked`: first line and headers of each."""
 

@@ -63,6 +63,13 @@ def test_a_gated_repository_without_a_token_is_told_so() -> None:
 
     assert "it is gated, and no token was given" in error.message
     assert "accept its terms" in (error.hint or "")
+    hint = refusal(403, GATED, "", NO_TOKEN, 0.0).hint or ""
+    assert "HF_TOKEN" in hint and "scope" not in hint
+
+
+def test_a_404_that_no_hub_wrote_points_to_the_endpoint() -> None:
+    """A mirror's path was forgotten, or another server answers there."""
+    assert "HF_ENDPOINT" in (refusal(404, {}, "<html>", ASKED, 0.0).hint or "")
 
 
 def test_a_web_page_in_place_of_a_refusal_is_not_the_hubs() -> None:

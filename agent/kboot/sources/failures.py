@@ -16,6 +16,8 @@ _CERTIFICATE_HINTS = {
     _EXPIRED: "it has ended, or this machine's clock is ahead: see `timedatectl`",
     _OTHER_HOST: "the host must be called by a name that stands in its certificate: see HF_ENDPOINT",
 }
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
+_NO_TLS_HINT = "what answers there seems to speak no TLS: is http:// meant, or another port? See HF_ENDPOINT"
 NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL})
 
 
@@ -34,7 +36,8 @@ def explain_network(exc: BaseException, host: str) -> SourceError | None:
             return _certificate(exc, host)
         case ssl.SSLError():
             said = getattr(exc, "reason", None) or exc
-            return SourceError("tls-failed", f"TLS with {host} failed: {said}", retry=True)
+            hint = _NO_TLS_HINT if said in _NO_TLS else None
+            return SourceError("tls-failed", f"TLS with {host} failed: {said}", hint=hint, retry=True)
         case socket.gaierror():
             return _unresolved(exc, host)
         case TimeoutError() | BlockingIOError():
@@ -47,6 +50,17 @@ def explain_network(exc: BaseException, host: str) -> SourceError | None:
             return NotYet("no-route", f"there is no route to {host}", hint="see `ip route`", retry=True)
         case _:
             return None
+
+
+def at_proxy(exc: SourceError, host: str) -> SourceError:
+    """Return the error of a connection that failed at a proxy, whose address the user may never have typed.
+
+    host: name and port that were asked for.
+    """
+    hint = "see the proxy variables; NO_PROXY leaves a host out"
+    kind = NotYet if isinstance(exc, NotYet) else SourceError
+    message = f"{exc.message}; it is the proxy for {host}"
+    return kind(exc.code, message, where=exc.where, hint=hint, retry=exc.retry)
 
 
 def unresolved(host: str, said: str) -> NotYet:

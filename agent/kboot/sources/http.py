@@ -16,6 +16,7 @@ from kboot import __version__
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s
 from kboot.sources.dial import Resolve, dial, resolve
+from kboot.sources.failures import at_proxy
 from kboot.sources.framing import Frame
 from kboot.sources.proxies import Origin, origin_of, proxy_for
 from kboot.sources.tls import tls_context
@@ -99,7 +100,12 @@ class Client:
     def _connect(self, origin: Origin, until_s: float) -> Wire:
         proxy = proxy_for(origin, self._env)
         near = proxy.origin if proxy else origin
-        sock = dial(near.host, near.port, self._connect_timeout_s, self._ask, self._interrupted)
+        try:
+            sock = dial(near.host, near.port, self._connect_timeout_s, self._ask, self._interrupted)
+        except SourceError as exc:
+            if proxy is None or exc.code == "interrupted":
+                raise
+            raise at_proxy(exc, origin.address) from exc
         wire = Wire(origin, proxy, sock, self._stall_timeout_s, until_s)
         with self._lock:
             self._live.add(wire)

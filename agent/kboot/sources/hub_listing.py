@@ -15,7 +15,7 @@ from kboot.sources.asking import follow, joined, read_answer
 from kboot.sources.entries import Entry, Lfs, to_files, without_hashes
 from kboot.sources.http import Answer, Client
 from kboot.sources.proxies import Origin, origin_of
-from kboot.sources.refusals import Asked, is_commit, refusal
+from kboot.sources.refusals import NO_HUB_HINT, Asked, is_commit, refusal
 from kboot.sources.secrets import mask, without_query
 from kboot.sources.types import Found
 
@@ -177,7 +177,8 @@ class _Api:
 
     def _no_listing(self) -> SourceError:
         host = self._ask.asked.host
-        return SourceError("listing-not-valid", f"{host} answers with something that is not a listing", retry=True)
+        said = f"{host} answers with something that is not a listing"
+        return SourceError("listing-not-valid", said, hint=NO_HUB_HINT, retry=True)
 
 
 def _entry(item: Mapping[str, Any]) -> Entry:

@@ -19,6 +19,10 @@ _PAGE = re.compile(r"\s*<(?:!doctype html|html|!--)", re.IGNORECASE)
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _MAX_DAYS_S = 7 * 86400.0
 _DISABLED = "access to this resource is disabled"
+NO_HUB_HINT = (
+    "see HF_ENDPOINT: is it a Hub's address, with a mirror's path? A proxy or sign-in page may answer in its place: "
+    "`curl -v`"
+)
 _TERMS = "accept its terms on the repository's page; "
 
 
@@ -145,7 +149,12 @@ def _forbidden(error_code: str, said: str, asked: Asked) -> SourceError:
             "auth-gated",
             f"{asked.host} answers 403 for {asked.repo}: it is gated, and {who} may not read it",
             where=_lines(said),
-            hint=f"{_TERMS}a fine-grained token needs the scope 'read access to public gated repos'",
+            hint=_TERMS
+            + (
+                "a fine-grained token needs the scope 'read access to public gated repos'"
+                if asked.token
+                else "then set HF_TOKEN, or name a token_file in kboot.toml"
+            ),
         )
     return SourceError(
         "auth-forbidden", f"{asked.host} answers 403 for {asked.what}: {who} may not read it", where=_lines(said)
@@ -171,7 +180,10 @@ def _not_found(status: int, error_code: str, said: str, asked: Asked) -> SourceE
             )
         case "RevisionNotFound":
             return SourceError(
-                "revision-not-found", f"{what} {asked.repo} has no revision {asked.revision}", where=_lines(said)
+                "revision-not-found",
+                f"{what} {asked.repo} has no revision {asked.revision}",
+                where=_lines(said),
+                hint="the repository's page lists its branches, tags and commits",
             )
         case _ if asked.path:
             return SourceError(
@@ -180,7 +192,7 @@ def _not_found(status: int, error_code: str, said: str, asked: Asked) -> SourceE
                 where=_lines(said),
             )
         case _:
-            return SourceError("not-found", f"{what} nothing at {asked.repo}", where=_lines(said))
+            return SourceError("not-found", f"{what} nothing at {asked.repo}", where=_lines(said), hint=NO_HUB_HINT)
 
 
 def _retry_after_s(headers: Mapping[str, str], now_unix_s: float) -> float | None:
