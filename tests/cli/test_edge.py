@@ -70,11 +70,11 @@ def test_the_hint_names_the_command_that_was_typed(kboot: Kboot) -> None:
 
 
 def test_an_unknown_command_is_a_usage_error(kboot: Kboot) -> None:
-    """A command that does not exist is status 2 and names the help."""
+    """A command that does not exist is status 2; what was meant is named, though no command is loaded by then."""
     ran = kboot("boott")
 
     assert 2 == ran.status
-    assert "No such command 'boott'" in ran.err
+    assert "No such command 'boott'. Did you mean 'boot'?" in ran.err
 
 
 def test_an_unexpected_exception_is_called_a_bug_and_kept(kboot: Kboot, quick_script: Script) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cli_run import Kboot, hub
 
+from fakes.hub import REPO, FakeHub, Status
+
 
 def test_a_profile_is_laid_on_its_layouts_and_one_node_of_each_class(kboot: Kboot) -> None:
     """The published 1,561 GB fit 8x B300 and not 8x B200, which is 25 GB short."""
@@ -99,3 +101,12 @@ def test_what_stands_behind_the_at_sign_must_be_a_revision(kboot: Kboot) -> None
     for revision in ("../../../etc/hostname", "a b", "\udcff", "a" * 5000):
         ran = kboot("fit", f"org/m@{revision}", "--json")
         assert (2, "revision-not-valid") == (ran.status, ran.doc["code"])
+
+
+def test_who_waits_for_a_hub_is_told(kboot: Kboot) -> None:
+    """A rate limit may hold an answer back for minutes."""
+    with FakeHub({"model.gguf": b"weights"}) as limited:
+        limited.api_status = [Status(429, {"Retry-After": "0"})]
+        ran = kboot("fit", REPO, env={"HF_ENDPOINT": limited.url})
+
+    assert "answers 429: too many requests; asking again in 0.50 s\n" in ran.err

@@ -83,6 +83,11 @@ def test_no_line_is_wider_than_the_terminal() -> None:
         assert max(len(line) for line in text_of(VIEW, width)) <= width
 
 
+def test_files_are_told_apart_on_a_narrow_terminal() -> None:
+    """The number in a shard's name is kept; the bar gives way."""
+    assert ["model-00009", "model-00008"] == [line.strip()[:11] for line in text_of(VIEW, 60)[4:6]]
+
+
 def test_the_display_ends_on_its_last_state_and_below_it() -> None:
     """After the boot the last state stays and the cursor is at the start of a new line."""
     out = io.StringIO()

@@ -96,3 +96,12 @@ def test_few_boots_have_a_median_and_no_percentile() -> None:
     assert ("of 2 earlier boots" in few, "p95" in few) == (True, False)
     assert ("of 4 earlier boots" in enough, "p95" in enough) == (True, True)
     assert ("% of the run" in run, "% of the boot" in run) == (True, False)
+
+
+def test_the_times_below_the_bars_keep_apart() -> None:
+    """A run of a fifth of a second: between two of them is a blank, or one is left out."""
+    spans = (Span("plan", "kboot", T0, T0 + 0.16),)
+    boot = replace(demo_boot(), spans=spans, ready_unix_s=T0 + 0.193, finished_unix_s=T0 + 0.193)
+    text = timeline_text(make_timeline(boot))
+
+    assert "0.05 s" in text and "s0.1" not in text

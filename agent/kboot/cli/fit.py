@@ -23,6 +23,7 @@ from kboot.cli.options import (
     show,
 )
 from kboot.errors import ExitStatus, FactMissing, KbootError, SourceError, UsageError
+from kboot.quantities import show_seconds
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing
@@ -211,13 +212,12 @@ def _listed(
     from kboot.apply.weights import listed_model
     from kboot.plan.fit import weight_bytes
     from kboot.sources import open_sources
-    from kboot.sources.patience import wait_silently
     from kboot.store.store import Store
 
     store = Store(node.paths, lambda _event: None)
     sources: tuple[Source, ...] = ()
     if not offline:
-        on_wait = wait_silently if waits else refuse_to_wait
+        on_wait = _say_wait if waits else refuse_to_wait
         sources = open_sources(ask, fetch, node.host.environ(), node.config.token_file, on_wait)
     listing = store.known_listing(ask.repo, ask.revision)
     origin = "on this disk" if listing else ""
@@ -231,6 +231,10 @@ def _listed(
         return size_bytes, f"listing of {listing.commit[:12]} {origin}", None
     model = listed_model(listing, store, sources, keep=False)
     return model.stored_bytes, f"headers of {listing.commit[:12]}, listing {origin}", model
+
+
+def _say_wait(why: str, wait_s: float) -> None:
+    click.echo(f"kboot: {why}; asking again in {show_seconds(wait_s)}", err=True)
 
 
 def _ask_listing(ask: CheckpointAsk, sources: tuple[Source, ...]) -> Listing:

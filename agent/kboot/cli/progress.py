@@ -100,7 +100,7 @@ def _file_line(file: FileView, width: int) -> Text:
     from rich.text import Text
 
     size = f"{show_bytes(file.done_bytes)} of {show_bytes(file.total_bytes)}"
-    bar = 16
+    bar = 16 if width >= 80 else 4  # where there is little room, what tells files apart comes first
     name = max(12, width - bar - 29)
     return Text.assemble(
         (f"    {shorten(file.path, name):<{name}} ", "dim"),

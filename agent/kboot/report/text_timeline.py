@@ -110,7 +110,7 @@ def _axis(total_s: float, bar: int) -> str:
     for tick in ticks(total_s, 4):
         place = int(tick / total_s * bar) if total_s > 0 else 0
         label = tick_label(tick, total_s)
-        if all(c == " " for c in marks[place : place + len(label)]):
+        if all(c == " " for c in marks[max(0, place - 1) : place + len(label)]):
             marks[place : place + len(label)] = label
     return f"  {'* critical path':<{_NAME}} {''.join(marks)}".rstrip()
 
