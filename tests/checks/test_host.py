@@ -12,6 +12,7 @@ from kboot.checks import (
     cpu_governor,
     cpu_isolcpus,
     cpu_quota,
+    disk_errors,
     disk_fs_ro,
     disk_mount_kind,
     disk_readahead,
@@ -27,6 +28,7 @@ from kboot.checks import (
     numa_balance,
 )
 from kboot.checks.fixes import WriteValue
+from kboot.facts.health_types import KernelEvent
 from kboot.facts.types import EngineFacts, Gap, NodeFacts
 from kboot.profile.types import CpuAsk, TuneAsk
 
@@ -222,3 +224,18 @@ def test_what_doctor_may_set_has_the_value_that_undoes_it(
 ) -> None:
     """A finding offers what it read as the way back; where nothing is wrong nothing is offered."""
     assert fixes == check.run(facts, PROFILE, CHECKPOINT).fixes
+
+
+def test_a_silent_file_server_is_a_warning_of_its_own_until_a_disk_fails() -> None:
+    """Whoever reads from it hangs; a disk with errors is worse."""
+    silent = KernelEvent("server-silent", "nfs: server filer not responding, still trying")
+    sick = KernelEvent("io-error", "I/O error, dev nvme1n1, sector 8")
+    findings = [
+        disk_errors.run(node(health={"kernel_events": each}), PROFILE, CHECKPOINT)
+        for each in ((silent,), (silent, sick))
+    ]
+
+    assert [("warn", silent.text), ("warn", f"1 I/O error and 0 damaged file systems since boot: {sick.text}")] == [
+        (finding.status, finding.seen) for finding in findings
+    ]
+    assert "findmnt" in findings[0].hint
