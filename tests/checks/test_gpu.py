@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from good_node import CHECKPOINT, GIB, GPUS, NODE, PROFILE, gpus, node
@@ -16,8 +17,10 @@ from kboot.checks import (
     numa_gpu_node,
     numa_mempolicy_allowed,
 )
+from kboot.facts.gpu import collect_gpu
 from kboot.facts.kernel_events import kernel_events
 from kboot.facts.types import Gap, NumaNode
+from kboot.host.recorded import RecordedHost
 from kboot.profile.types import LayoutAsk
 
 
@@ -104,16 +107,17 @@ def test_a_module_without_its_libraries_is_not_called_no_driver() -> None:
 
 
 @pytest.mark.parametrize(
-    ("detail", "container", "hint"),
+    ("said", "container", "hint"),
     [
-        ("NVML says UNKNOWN", "docker", "daemon-reload"),  # nvidia-container-toolkit#48, #251
-        ("NVML says UNKNOWN", None, "dmesg"),
-        ("NVML says NO_PERMISSION", None, "/dev/nvidiactl"),
+        ("UNKNOWN", "docker", "daemon-reload"),  # nvidia-container-toolkit#48, #251
+        ("UNKNOWN", None, "dmesg"),
+        ("NO_PERMISSION", None, "/dev/nvidiactl"),
     ],
 )
-def test_why_nvml_refuses_has_its_own_next_step(detail: str, container: str | None, hint: str) -> None:
+def test_why_nvml_refuses_has_its_own_next_step(tmp_path: Path, said: str, container: str | None, hint: str) -> None:
     """Devices that a reload of systemd took away, device files that are not ours to open."""
-    facts = node(gpu={"nvml": "error", "detail": detail, "gpus": ()}, os={"container": container})
+    gpu, _ = collect_gpu(RecordedHost(tmp_path), {"nvml_init": said})
+    facts = replace(NODE, gpu=gpu, os=replace(NODE.os, container=container))
 
     assert hint in gpu_nvml_responsive.run(facts, None, None).hint
 
