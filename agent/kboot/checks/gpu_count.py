@@ -74,7 +74,7 @@ def _probe_failed(facts: NodeFacts, devices: tuple[str, ...]) -> Finding:
     return Finding(
         "fail",
         f"NVML lists 0 GPUs, the PCI bus has {len(devices)} ({some(devices)}): driver {driver} did not take them over, "
-        + (f"{some(said)}" if said else "it is too old for them or its probe failed"),
+        + (some(said) if said else "it is too old for them or its probe failed"),
         wanted=f"{count(len(devices), 'GPU')} in NVML",
         why="no engine can start on them",
         hint="read `dmesg | grep -i -e nvrm -e nvidia` and install a driver that knows these devices",
