@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kboot.checks.words import count
 from kboot.plan.seal import TakeAway, describe_seal
@@ -14,6 +14,9 @@ from kboot.report.render_text import Paint, error_text, join, no_paint, table, w
 from kboot.report.sealed import SealReport
 from kboot.report.types import Outcome
 from kboot.store.baked import Baked
+
+if TYPE_CHECKING:
+    from kboot.errors import KbootError
 
 _QUIET = frozenset({"fetch", "verify"})
 
@@ -29,7 +32,7 @@ def bake_text(
     paint: Paint = no_paint,
 ) -> str:
     """Return what was done for an image, and what is in it. doctor: its summary; empty where it was not asked."""
-    failed = [o for o in outcomes if o.error is not None]
+    failed = [o.error for o in outcomes if o.error is not None]
     lines = [_headline(baked, failed, seconds, paint)]
     lines += table(_rows(baked, outcomes)) if baked else []
     for title, texts in (("fit", fits), ("doctor", (doctor,) if doctor else ())):
@@ -40,9 +43,7 @@ def bake_text(
     if baked is not None:
         lines += _pairs("not in the image", baked.left_out, paint)
         lines += _pairs("left to the first boot", baked.deferred, paint)
-    for outcome in failed:
-        lines += ["", *([error_text(outcome.error, paint)] if outcome.error else [])]
-    return join(lines)
+    return join([*lines, *_failures(failed, verbose, paint)])
 
 
 def seal_text(report: SealReport, *, paint: Paint = no_paint) -> str:
@@ -99,8 +100,20 @@ def seal_document(report: SealReport) -> dict[str, Any]:
     }
 
 
-def _headline(baked: Baked | None, failed: Sequence[Outcome], seconds: float, paint: Paint) -> str:
+def _failures(failed: Sequence[KbootError], verbose: bool, paint: Paint) -> Iterator[str]:
+    """Yield one failure of each kind, or all: when a source is gone or a run is stopped, every file fails alike."""
+    for code in dict.fromkeys(error.code for error in failed):
+        alike = [error for error in failed if error.code == code]
+        for error in alike if verbose else alike[:1]:
+            yield from ("", error_text(error, paint))
+        if not verbose and len(alike) > 1:
+            yield f"  {count(len(alike) - 1, 'more step')} failed so; `-v` shows each"
+
+
+def _headline(baked: Baked | None, failed: Sequence[KbootError], seconds: float, paint: Paint) -> str:
     took = f"in {show_seconds(seconds)}"
+    if baked is None and any(error.code == "interrupted" for error in failed):
+        return f"{paint('bake', 'strong')}: {paint('interrupted', 'bad')} after {show_seconds(seconds)}"
     if baked is None:
         return f"{paint('bake', 'strong')}: {paint('failed', 'bad')} {took}, {count(len(failed), 'step')} failed"
     return f"{paint(f'image of {baked.profile}', 'strong')}: {paint('prepared', 'good')} {took}"
