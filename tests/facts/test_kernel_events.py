@@ -127,3 +127,15 @@ def test_events_of_other_kinds_do_not_become_xids() -> None:
         KernelEvent("oom", "Out of memory: Killed process 4711 (python3) total-vm:1kB", at_s=1.0)
         == kernel_events(log)[0]
     )
+
+
+def test_numbers_that_no_kernel_writes_are_cut_or_none() -> None:
+    """A log of a recorded tree says anything; reading it ends, and so does writing what was read."""
+    long = "9" * 5000
+    log = (
+        f"[{long}.1] I/O error, dev sda\n"
+        f"NVRM: Xid (PCI:0000:01:00): {long}\n"
+        f"INFO: task x:{long} blocked for more than 122 seconds.\n"
+    )
+
+    assert [("io-error", 0, None), ("xid", 999_999_999, None)] == [(e.kind, e.code, e.at_s) for e in kernel_events(log)]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from kboot.facts.health_types import KernelEvent
 
-_TIME = re.compile(r"^(?:kern\s*:\w+\s*:\s*)?\[\s*(\d+\.\d+)\]\s*")
+_TIME = re.compile(r"^(?:kern\s*:\w+\s*:\s*)?\[\s*(\d{1,12}\.\d{1,9})\]\s*")
 _ADDRESS = r"(?:PCI:)?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
-_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}\): (\d+)", re.IGNORECASE)
-_SXID = re.compile(rf"SXid \({_ADDRESS}\): (\d+)", re.IGNORECASE)
+_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}\): (\d{{1,9}})", re.IGNORECASE)
+_SXID = re.compile(rf"SXid \({_ADDRESS}\): (\d{{1,9}})", re.IGNORECASE)
 _GPU_AT = re.compile(rf"NVRM: (?:The NVIDIA GPU|GPU(?: at)?) {_ADDRESS}", re.IGNORECASE)
 _OFF_BUS = re.compile(r"fallen off the bus", re.IGNORECASE)
 _REFUSED = re.compile(r"installed in this system (?:requires use of|is not supported by)")
@@ -46,7 +46,7 @@ _OTHERS = (
         ),
     ),
 )
-_HUNG = re.compile(r"task .+:(\d+) blocked (?:in I/O wait )?for more than \d+ seconds")
+_HUNG = re.compile(r"task .+:(\d{1,9}) blocked (?:in I/O wait )?for more than \d+ seconds")
 # Only of servers whose return is told: not of CIFS, nor of NFS mounted `soft`, which times out instead. Lustre skips
 # lines that resemble the last one, so that its targets cannot be told apart.
 _SILENT = re.compile(r"nfs: server (\S+) not responding, still trying|(Lustre): \S+: Connection to .* was lost")
