@@ -21,7 +21,7 @@ from kboot.facts.os import collect_os
 from kboot.facts.storage import collect_storage
 from kboot.host.clock import unix_s
 from kboot.plan.choice import choose
-from kboot.plan.fetch import plan_bytes, warm_budget_bytes
+from kboot.plan.fetch import plan_bytes, warm_budget_bytes, without_fetch
 from kboot.sources.stopping import interrupted_by
 from kboot.store.store import Store
 
@@ -376,11 +376,11 @@ def bytes_job(
         checkpoint = replace(checkpoint, files=small)
     mounts, _ = collect_storage(host, paths)
     _require_disk(mounts, checkpoint)
-    memory, _ = collect_memory(host)
-    os, _ = collect_os(host)
+    memory, os = collect_memory(host)[0], collect_os(host)[0]
     phases = plan_bytes(checkpoint, profile.verify.mode, profile.warm, memory, str(paths.models / profile.name))
     phases = choose(phases, options.only, options.skip)
-    return Job(profile, checkpoint, phases, store, sources, memory, os.boot_id, os.boot_unix_s, ())
+    said = without_fetch(checkpoint) if not options.takes("fetch") else ()
+    return Job(profile, checkpoint, phases, store, sources, memory, os.boot_id, os.boot_unix_s, said)
 
 
 def tools_of(job: Job, host: Host, paths: Paths, emit: Emit, stop: threading.Event) -> Tools:

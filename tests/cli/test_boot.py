@@ -287,3 +287,12 @@ def test_exit_when_ready_needs_serve(kboot: Kboot) -> None:
     """Options that do not go together are a usage error."""
     assert 2 == kboot("boot", "--exit-when-ready").status
     assert 2 == kboot("exec", *DEMO).status
+
+
+def test_warming_what_is_not_here_says_so(kboot: Kboot) -> None:
+    """`kboot warm` before any fetch has nothing to read, and must not look as if all were in memory."""
+    with hub(kboot.folder) as endpoint:
+        ran = kboot("warm", "--profile", "demo", env={"HF_ENDPOINT": endpoint})
+
+    assert "of the checkpoint are not on this disk" in " ".join(ran.out.split())
+    assert "`kboot fetch`" in ran.out

@@ -16,6 +16,13 @@ _FEW_PAGES_BYTES = 64 << 10
 _SMALL_BYTES = 256 << 10
 
 
+def without_fetch(checkpoint: CheckpointFacts) -> tuple[str, ...]:
+    """Return what a run that fetches nothing says of files that are not here."""
+    away = checkpoint.missing_bytes
+    said = f"{show_bytes(away)} of the checkpoint are not on this disk, and this run fetches nothing: see `kboot fetch`"
+    return (said,) if away else ()
+
+
 def plan_bytes(
     checkpoint: CheckpointFacts, mode: VerifyMode, warm: WarmAsk, memory: MemoryFacts, model_path: str
 ) -> tuple[Phase, ...]:
