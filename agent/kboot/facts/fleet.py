@@ -146,17 +146,17 @@ class _Collector:
             self.reader.gap(f"{_FACT}.me", "own addresses", f"none of {len(nodes)} nodes is this one, or several are")
         return place
 
-    def _way(self, nodes: Sequence[FleetNode], place: int | None) -> tuple[str, str]:
+    def _way(self, nodes: tuple[FleetNode, ...], place: int | None) -> tuple[str, str]:
         """Return interface and address of this node towards the others: those of `fleet.bind`, or where packets go."""
         bind = self.ask.bind
-        other = next((node for number, node in enumerate(nodes) if number != place), None)
+        others = () if place is None else nodes[:place] + nodes[place + 1 :]  # the way to itself is a loopback
         if bind and not is_address(bind):
             try:
                 found = self.network.own(bind)
             except OSError:  # said by _place
                 return "", ""
             return bind, min(found, key=lambda text: (":" in text, text), default="")
-        address = bind or (self.network.way(other.host, other.port) if other else "")
+        address = bind or (self.network.way(others[0].host, others[0].port) if others else "")
         return (self.network.interface(address), address) if address else ("", "")
 
     def _mine(self) -> frozenset[str]:
