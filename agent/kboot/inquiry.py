@@ -224,7 +224,7 @@ def _status(host: Host) -> str:
 
 
 def _workers(inquiry: Inquiry, facts: NodeFacts) -> tuple[LiveWorker, ...] | None:
-    if not inquiry.wants("threads.plan", "fit.ram", "fit.vram", "gpu.idle_clean"):
+    if not inquiry.wants("threads.plan", "fit.ram", "fit.shm", "fit.vram", "gpu.idle_clean"):
         return None
     say = None if facts.gpu.nvml == "hung" else _nobody  # a driver that hangs would take the time of all of it
     return inquiry.ask("workers", "/proc", lambda: read_workers(inquiry.host, inquiry.paths, say), _SMALL_S)

@@ -165,7 +165,7 @@ BAD: dict[str, tuple[NodeFacts, Profile | None, CheckpointFacts | None]] = {
     "fit.vram": (node(gpu={"gpus": gpus(memory_used_bytes=100 * GIB)}), PROFILE, CHECKPOINT),
     "fit.ram": (node(memory={"available_bytes": 16 * GIB}, asked={"workers": ()}), PROFILE, CHECKPOINT),
     "fit.disk": (node(mounts=(replace(NODE.mounts[0], free_bytes=GIB),)), PROFILE, files("absent")),
-    "fit.shm": (node(memory={"shm_free_bytes": 64 << 20}), PROFILE, CHECKPOINT),
+    "fit.shm": (node(memory={"shm_free_bytes": 64 << 20}, asked={"workers": ()}), PROFILE, CHECKPOINT),
     "cpu.governor": (node(cpu={"governor_of": dict.fromkeys(range(64), "powersave")}), PROFILE, CHECKPOINT),
     "cpu.quota": (node(cpu={"quota_cpus": 8.0}), PROFILE, CHECKPOINT),
     "cpu.isolcpus": (node(cpu={"isolated": (8, 9, 10)}), PROFILE, CHECKPOINT),

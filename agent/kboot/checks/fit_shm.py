@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kboot.checkpoint import CheckpointFacts
-from kboot.checks.asked import gap_reason, layout_for, workers
+from kboot.checks.asked import gap_reason, layout_for, serving_pids, workers
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
@@ -23,6 +23,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     if total is None or (free is None and total >= need):
         return Finding("unknown", f"/dev/shm could not be measured ({gap_reason(facts, 'memory.shm')})")
     seen = f"{show_memory(total if free is None else free)} of {show_memory(total)} free in /dev/shm"
+    if serving_pids(facts):
+        return Finding("ok", f"{seen}, beside the engine that serves")
     if free is not None and free >= need:
         return Finding("ok", f"{seen}; {workers_here} workers need {show_memory(need)}")
     return Finding(
@@ -39,7 +41,7 @@ def _workers(facts: NodeFacts, profile: Profile | None) -> int:
     """Return the workers here: of the layout for these GPUs, of the one preferred where none is listed, else of all."""
     if profile is None:
         return max(1, len(facts.gpu.gpus))
-    return workers(layout_for(facts.gpu, profile) or next(iter(profile.layout), None))
+    return workers(layout_for(facts.gpu, profile) or profile.layout[0])
 
 
 CHECK = Check(
