@@ -62,6 +62,7 @@ class Target:
         (ExitStatus.USAGE, "there is no such class of GPU, or no such folder"),
         (ExitStatus.PROFILE, "there is no such profile, or it or the configuration is not valid"),
         (ExitStatus.FACT_MISSING, "the size of the weights is not known"),
+        (ExitStatus.ACTION_FAILED, "the repository has no weights that would be fetched"),
         (ExitStatus.DOES_NOT_FIT, "it does not fit; the nearest arrangement that does is named"),
         (ExitStatus.SOURCE, "the repository's listing cannot be had"),
     ),

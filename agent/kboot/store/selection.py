@@ -213,7 +213,7 @@ def _check_loadable(wanted: Sequence[RemoteFile], index: Index | None, name: str
             "no-loadable-weights",
             f"none of the {len(reasons)} listed files are weights that would be fetched",
             where=tuple(f"{path}: {why}" for path, why in sorted(reasons.items()) if why and _is_weights(path))[:10],
-            hint="change checkpoint.include or checkpoint.exclude in the profile",
+            hint="take a repository with safetensors, or name what is to be fetched in checkpoint.include of a profile",
         )
     if index and (lost := [shard for shard in index.shards if reasons[shard]]):
         raise _shards("index-shard-left-out", f"{name} names shards that include or exclude leave out", lost)
