@@ -244,6 +244,21 @@ def test_live_workers_are_compared_with_the_record(tmp_path: Path) -> None:
     assert "not this" == near.variables["MKL_NUM_THREADS"][0]
 
 
+@pytest.mark.parametrize("check", ["fit.ram", "fit.shm", "fit.vram", "gpu.idle_clean", "threads.plan"])
+def test_who_serves_is_asked_for_each_check_that_judges_by_it(tmp_path: Path, check: str) -> None:
+    """`--check fit.ram` alone must not take the serving engine's memory for missing."""
+    paths, host = paths_in(tmp_path), RealHost()
+    prepared(paths, (WorkerPlan(0, None, tuple(sorted(host.affinity())), 3, None),), ())
+    with running("VLLM::Worker_DP0=2") as engine:
+        _, mark = process_mark(host, engine.pid)
+        write_progress(RunningBoot("b", "m", engine.pid, mark, 1.0, 2.0, {}), paths)
+        inquiry = Inquiry(host, paths, frozenset({check}), quiet)
+        found = inquire(inquiry, this_machine(), None, None, PATIENT).asked.workers
+
+    assert found is not None
+    assert [0] == [worker.worker for worker in found]
+
+
 def test_a_record_without_a_running_engine_has_no_workers(tmp_path: Path) -> None:
     """Prepared is not serving: no process of this machine belongs to it."""
     paths = paths_in(tmp_path)

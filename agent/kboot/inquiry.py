@@ -43,6 +43,7 @@ _SMALL_S = 5.0
 """For calls that either answer at once or hang."""
 _LEAST_S = 0.5
 _OF_CUDA = ("gpu.cuda_init", "gpu.p2p", "gpu.h2d")
+_OF_WORKERS = ("fit.ram", "fit.shm", "fit.vram", "gpu.idle_clean", "threads.plan")
 _PROGRAM_S = 2.0
 FABRIC_MANAGER_VERSION = ("nv-fabricmanager", "--version")
 FABRIC_MANAGER_UNIT = ("systemctl", "show", "nvidia-fabricmanager.service", "--property=ActiveState,NRestarts")
@@ -224,7 +225,7 @@ def _status(host: Host) -> str:
 
 
 def _workers(inquiry: Inquiry, facts: NodeFacts) -> tuple[LiveWorker, ...] | None:
-    if not inquiry.wants("threads.plan", "fit.ram", "fit.shm", "fit.vram", "gpu.idle_clean"):
+    if not inquiry.wants(*_OF_WORKERS):
         return None
     say = None if facts.gpu.nvml == "hung" else _nobody  # a driver that hangs would take the time of all of it
     return inquiry.ask("workers", "/proc", lambda: read_workers(inquiry.host, inquiry.paths, say), _SMALL_S)
