@@ -426,7 +426,7 @@ class TestGarbledLines:
             assert {} == reader.threads() == lengths(reader)
 
     @pytest.mark.timeout(20)
-    @pytest.mark.parametrize("piece", ["1", "1%|", "1% Completed | ", "1/"])
+    @pytest.mark.parametrize("piece", ["1", "1%|", "1% Completed | ", "1/", "lib", "GLIBC_"])
     def test_a_line_costs_its_length(self, piece: str) -> None:
         """As long as lines are read, of anything: looking from each digit to the end took half a minute."""
         line = piece * ((64 << 10) // len(piece))

@@ -146,9 +146,13 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
 )
 
 
+_READ = 4096
+"""Characters of a cause that are looked at: some patterns begin at every word and look on to the end."""
+
+
 def remedy(cause: str) -> str | None:
     """Return the step that most likely helps; None where the cause is not known."""
     for pattern, text in _REMEDIES:
-        if found := re.search(pattern, cause, re.IGNORECASE):
+        if found := re.search(pattern, cause[:_READ], re.IGNORECASE):
             return text.format(**found.groupdict()) if found.groupdict() else text
     return None
