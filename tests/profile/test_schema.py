@@ -92,3 +92,12 @@ def test_a_type_that_nobody_described_is_refused(wanted: type) -> None:
     """A new kind of type in a profile is noticed by whoever adds it: never checked by half."""
     with pytest.raises(TypeError, match="no description for the"):
         validator(wanted)
+
+
+@pytest.mark.parametrize("number", [10**18 + 1, 10**400])
+def test_a_whole_number_has_an_end(number: int) -> None:
+    """What no float holds cannot be added to a time or shown in GB, and would end a command as a fault of kboot."""
+    with pytest.raises(ValidationError) as caught:
+        validator(Whole).validate_json(f'{{"name": "ab", "pair": [1, {number}], "parts": [{{}}]}}')
+
+    assert ["less_than_equal"] == [error["type"] for error in caught.value.errors()]

@@ -17,10 +17,11 @@ from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, core_schema
 T = TypeVar("T")
 _CONFIG = CoreConfig(extra_fields_behavior="forbid", allow_inf_nan=False)
 _BOUNDS = frozenset({"ge", "gt", "le", "min_length"})
+_MOST = 10**18  # of seconds, bytes or anything; a larger number may be one that no float holds
 _PLAIN: dict[object, Callable[..., CoreSchema]] = {
     bool: core_schema.bool_schema,
     float: core_schema.float_schema,
-    int: core_schema.int_schema,
+    int: lambda **bounds: core_schema.int_schema(**{"le": _MOST, **bounds}),
     str: core_schema.str_schema,
 }
 
