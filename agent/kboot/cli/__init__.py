@@ -45,10 +45,14 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.exceptions.NoSuchCommand as exc:  # click looks for what was meant among commands that are loaded
-            raise click.exceptions.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx) from exc
+        names = self.list_commands(ctx)
+        if args[0] not in names and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            # click 8.2 and 8.3 look for none, later ones only among commands that are loaded
+            if near := get_close_matches(args[0], names, 1):
+                ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
