@@ -426,18 +426,9 @@ def test_a_link_header_is_read(link: str, url: str) -> None:
         ("caf\u00e9", False),
     ],
 )
-def test_an_id_is_judged_as_the_hubs_own_client_does(text: str, is_one: bool) -> None:
-    """Before anything is asked; huggingface_hub is loaded here to compare with."""
-    from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
-
-    try:
-        validate_repo_id(text)
-        theirs = True
-    except HFValidationError:
-        theirs = False
-
-    assert (is_one, is_one) == (is_repo_id(text), theirs)
+def test_an_id_is_judged_before_anything_is_asked(text: str, is_one: bool) -> None:
+    """By the rules of huggingface_hub 2.4; 1.31 is less strict with long names, line ends and letters beyond ASCII."""
+    assert is_one == is_repo_id(text)
 
 
 @pytest.mark.parametrize("said", ["../../../etc", "org", "org/\ud800", {"org": "m"}, "org/" + "m" * 300])
