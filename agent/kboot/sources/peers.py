@@ -17,6 +17,7 @@ from kboot.sources.fleet_auth import ANSWER_HEADER, REQUEST_HEADER, Answer, Flee
 from kboot.sources.framing import Frame, frame, header_number, range_header
 from kboot.sources.http import Answer as HttpAnswer
 from kboot.sources.http import Client, HttpBody
+from kboot.sources.proxies import Origin
 from kboot.sources.secrets import mask
 from kboot.sources.types import Found
 
@@ -56,7 +57,7 @@ class Peer:
     def __init__(self, name: str, host: str, port: int, key: FleetKey, stall_timeout_s: float) -> None:
         """Make one; nothing is asked yet. name: of the node, for messages."""
         self.name = f"peer {name}"
-        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._address = Origin("http", host, port).address
         self._key = key
         self._client = Client({}, min(CONNECT_TIMEOUT_S, stall_timeout_s), stall_timeout_s)
         self._stop = threading.Event()

@@ -25,8 +25,8 @@ class Origin:
 
     @property
     def address(self) -> str:
-        """`host:port` for messages."""
-        return f"{self.host}:{self.port}"
+        """`host:port`; an IPv6 address stands in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:

@@ -96,9 +96,8 @@ class Wire:
     def _tunnel(self, proxy: Proxy) -> None:
         connection = http.client.HTTPConnection(proxy.origin.host, proxy.origin.port)
         connection.sock = self._bare
-        host = f"[{self.origin.host}]" if ":" in self.origin.host else self.origin.host
-        connection.putrequest("CONNECT", f"{host}:{self.origin.port}", skip_host=True, skip_accept_encoding=True)
-        connection.putheader("Host", f"{host}:{self.origin.port}")
+        connection.putrequest("CONNECT", self.origin.address, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("Host", self.origin.address)
         for name, value in proxy.headers.items():
             connection.putheader(name, value)
         connection.endheaders()
