@@ -13,7 +13,8 @@ from kboot.boot import boot
 from kboot.events import Event, Notice
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
-from kboot.job import BootOptions, prepare
+from kboot.job import prepare
+from kboot.options import BootOptions
 from kboot.plan.types import Plan
 from kboot.profile.load import load_profile
 from kboot.profile.types import CheckpointAsk, CpuAsk, LayoutAsk, ParallelAsk, Profile, ServeAsk

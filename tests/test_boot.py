@@ -21,7 +21,7 @@ from kboot.events import Event, FileDone, Notice, PhaseFinished
 from kboot.host.files import make_dirs
 from kboot.host.locks import lock_file
 from kboot.host.pagecache import resident_bytes
-from kboot.job import BootOptions
+from kboot.options import BootOptions
 from kboot.profile.types import CheckpointAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk
 from kboot.report.saved import load_reports, read_boot
 

@@ -12,7 +12,8 @@ from booting import AskedHost, Node, profile
 from cli.cli_run import hub
 from kboot.errors import DoesNotFit, FactMissing
 from kboot.host.types import DiskSpace
-from kboot.job import BootOptions, job_of
+from kboot.job import job_of
+from kboot.options import BootOptions
 from kboot.profile.types import FleetAsk, LayoutAsk, Profile
 
 

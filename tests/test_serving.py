@@ -22,7 +22,7 @@ from kboot.boot import boot
 from kboot.errors import ActionFailed
 from kboot.facts.process import Tree
 from kboot.host.pagecache import resident_bytes
-from kboot.job import BootOptions
+from kboot.options import BootOptions
 from kboot.profile.types import Profile, WarmAsk
 from kboot.report.saved import read_boot
 from kboot.report.types import BootReport, WorkerCheck

@@ -36,7 +36,8 @@ from kboot.host.paths import Paths
 from kboot.host.sharing import share_with_group
 from kboot.host.tree import sync_file_system
 from kboot.host.types import Host
-from kboot.job import BootOptions, Job, bytes_job, tools_of
+from kboot.job import Job, bytes_job, tools_of
+from kboot.options import BootOptions
 from kboot.plan.bake import TargetAsk, deferred, target_factors, targets
 from kboot.plan.bytecode import bytecode_dir, plan_bytecode
 from kboot.plan.fit import FitAsk, FitRow, does_not_fit, fit, weight_bytes

@@ -21,7 +21,8 @@ from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.os import collect_os
 from kboot.host.clock import begin_run, run_unix_s, unix_s
 from kboot.host.files import make_dirs, sweep_temps
-from kboot.job import BootOptions, Job, Prepared, bytes_job, job_of, tools_of
+from kboot.job import Job, Prepared, bytes_job, job_of, tools_of
+from kboot.options import BootOptions
 from kboot.report.claim import verify_claim
 from kboot.report.saved import keep_report, load_reports, save_refusal
 from kboot.report.types import BootReport, BootStatus, Outcome, Span

@@ -34,7 +34,7 @@ from kboot.host.myself import give_memory_back
 from kboot.host.notify import Notifier, own_notifier
 from kboot.host.paths import Paths
 from kboot.host.types import Host
-from kboot.job import BootOptions
+from kboot.options import BootOptions
 from kboot.profile.node_config import NodeConfig
 from kboot.profile.types import Profile
 from kboot.proof import Proof

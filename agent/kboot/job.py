@@ -20,6 +20,7 @@ from kboot.facts.memory import collect_memory
 from kboot.facts.os import collect_os
 from kboot.facts.storage import collect_storage
 from kboot.host.clock import unix_s
+from kboot.options import BootOptions
 from kboot.plan.choice import choose
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes, without_fetch
 from kboot.sources.stopping import interrupted_by
@@ -36,55 +37,10 @@ if TYPE_CHECKING:
     from kboot.host.paths import Paths
     from kboot.host.types import Host
     from kboot.plan.group import Group
-    from kboot.plan.types import Phase, PhaseName, Plan, WriteHandoff
+    from kboot.plan.types import Phase, Plan, WriteHandoff
     from kboot.profile.types import FleetAsk, LayoutAsk, Profile
-    from kboot.report.types import Outcome, RunKind
+    from kboot.report.types import Outcome
     from kboot.sources.types import Source
-
-_BYTES: frozenset[PhaseName] = frozenset({"fetch", "verify", "publish", "warm"})
-
-
-@dataclass(frozen=True, slots=True)
-class BootOptions:
-    """What one run is asked beyond the profile.
-
-    serve: start the engine and wait until it answers. exit_when_ready: stop it again then (a smoke test).
-    standby: with serve: start it only when `kboot live` is said.
-    offline: ask no source. only, skip: phases. gpu: only a layout for this class.
-    nodes: only a layout of so many. node_rank, head_address: this node's place in it, and where node 0 is;
-    None = as the fleet has it, else the first of one.
-    token_file: Hub token of the node's configuration; empty = the environment's. weights: without them, only the small
-    files of the checkpoint are fetched. pinned: the commit that the image of this node was made with is taken for the
-    branch that the profile names.
-    """
-
-    serve: bool = False
-    exit_when_ready: bool = False
-    standby: bool = False
-    offline: bool = False
-    skip: frozenset[PhaseName] = frozenset()
-    only: frozenset[PhaseName] = frozenset()
-    gpu: str | None = None
-    nodes: int | None = None
-    node_rank: int | None = None
-    head_address: str | None = None
-    token_file: str = ""
-    weights: bool = True
-    pinned: bool = True
-
-    @property
-    def bytes_only(self) -> bool:
-        """Return whether the run is about the checkpoint alone, so that it needs no layout, engine or GPU."""
-        return bool(self.only) and self.only <= _BYTES
-
-    def takes(self, phase: PhaseName) -> bool:
-        """Return whether neither `only` nor `skip` leaves the phase out."""
-        return phase not in self.skip and (not self.only or phase in self.only)
-
-    @property
-    def what(self) -> RunKind:
-        """Return which of the two the run is on record as."""
-        return "bytes" if self.bytes_only else "boot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +332,8 @@ def bytes_job(
         checkpoint = replace(checkpoint, files=small)
     mounts, _ = collect_storage(host, paths)
     _require_disk(mounts, checkpoint)
-    memory, os = collect_memory(host)[0], collect_os(host)[0]
+    memory, _ = collect_memory(host)
+    os, _ = collect_os(host)
     phases = plan_bytes(checkpoint, profile.verify.mode, profile.warm, memory, str(paths.models / profile.name))
     phases = choose(phases, options.only, options.skip)
     said = without_fetch(checkpoint) if not options.takes("fetch") else ()

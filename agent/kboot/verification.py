@@ -16,7 +16,8 @@ from kboot.events import Emit
 from kboot.host.clock import unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
-from kboot.job import BootOptions, Job, bytes_job, tools_of
+from kboot.job import Job, bytes_job, tools_of
+from kboot.options import BootOptions
 from kboot.plan.fetch import plan_verify
 from kboot.plan.types import FetchFile, Phase, VerifyFile
 from kboot.profile.types import Profile

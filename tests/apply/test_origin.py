@@ -20,7 +20,7 @@ from kboot.facts.residue import ImageFolders
 from kboot.host.image import ImageTree
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
-from kboot.job import BootOptions
+from kboot.options import BootOptions
 from kboot.report.types import BootReport
 from kboot.sealing import SealAsk, seal_image
 

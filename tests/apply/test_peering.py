@@ -21,7 +21,7 @@ from kboot.errors import ActionFailed, ProfileError, SourceError
 from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.host.paths import Paths
 from kboot.host.range_server import RangeServer, Reply
-from kboot.job import BootOptions
+from kboot.options import BootOptions
 from kboot.profile.types import CheckpointAsk, FleetAsk, Profile
 from kboot.report.types import BootReport
 

@@ -20,7 +20,7 @@ from fakes.sharing import layout, moe
 from kboot.boot import boot
 from kboot.events import Event
 from kboot.host.paths import Paths
-from kboot.job import BootOptions
+from kboot.options import BootOptions
 from kboot.profile.types import CacheAsk, CheckpointAsk, FleetAsk, Profile
 from kboot.report.types import BootReport
 

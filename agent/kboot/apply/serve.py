@@ -151,8 +151,8 @@ def start_engine(
 
     exec_argv: `kboot exec` as this kboot is run; argv[0] absolute. probe: what counts as an answer. on_start: told the
     process id, which is its session's too, as soon as there is one. on_words: told, perhaps more than once, that the
-    engine's own log has begun. usual: what its phases took in earlier boots; one
-    that takes much longer is said once. stop_timeout_s: between SIGTERM and SIGKILL, should it have to go.
+    engine's own log has begun. usual: what its phases took in earlier boots; one that takes much longer is said once.
+    stop_timeout_s: between SIGTERM and SIGKILL, should it have to go.
 
     Raises:
         ActionFailed: its port is taken, or it cannot be started.

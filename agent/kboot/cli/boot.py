@@ -75,7 +75,7 @@ def command(
         raise UsageError("usage", "--standby is about the engine: give --serve as well")
     if serve and not dry_run:
         _leave_init_behind()
-    from kboot.job import BootOptions
+    from kboot.options import BootOptions
 
     options = BootOptions(
         serve=serve,

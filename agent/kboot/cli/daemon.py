@@ -44,7 +44,7 @@ def command(common: Common, asked: Asked) -> None:
     from kboot.cli.watch import own_boot_id
     from kboot.daemon import run_daemon
     from kboot.host.clock import monotonic_s
-    from kboot.job import BootOptions
+    from kboot.options import BootOptions
     from kboot.report.progress import Tracker
 
     node = open_node(common)

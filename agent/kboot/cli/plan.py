@@ -23,7 +23,7 @@ from kboot.cli.options import (
 from kboot.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kboot.job import BootOptions
+    from kboot.options import BootOptions
     from kboot.plan.types import Plan
 
 PLAN_STATUSES = (
@@ -71,7 +71,7 @@ def command(
     head_address: str | None,
 ) -> None:
     """Show what boot would do on this node, each change with its reason; changes nothing."""
-    from kboot.job import BootOptions
+    from kboot.options import BootOptions
 
     node = open_node(common)
     options = BootOptions(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kboot.errors import KbootError
     from kboot.events import Emit, Event
     from kboot.host.types import Host
-    from kboot.job import BootOptions
+    from kboot.options import BootOptions
     from kboot.profile.types import Profile
     from kboot.report.types import BootReport
 

@@ -22,6 +22,6 @@ from kboot.cli.running import RUN_STATUSES, run_boot
 @own_machine_options
 def command(common: Common, asked: Asked, offline: bool) -> None:
     """Read what is not resident of the checkpoint into the page cache."""
-    from kboot.job import BootOptions
+    from kboot.options import BootOptions
 
     run_boot(common, asked, BootOptions(offline=offline, only=frozenset({"warm"})), "warm")
