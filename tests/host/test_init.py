@@ -53,8 +53,12 @@ def test_it_ends_with_the_status_of_its_work(code: str, status: int) -> None:
 
 
 def test_signals_are_passed_on() -> None:
-    """SIGTERM to process 1, which has no handler, reaches the work."""
-    process = start("signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print('up', flush=True); time.sleep(60)")
+    """SIGTERM to process 1, which has no handler, reaches the work.
+
+    The work waits for it with the signal blocked: one that a handler took just before a sleep would leave it asleep.
+    """
+    blocked = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); print('up', flush=True); "
+    process = start(f"{blocked}signal.sigwait([signal.SIGTERM]); sys.exit(5)")
     assert process.stdout is not None
     assert "up\n" == process.stdout.readline()
     os.kill(first_process(process), signal.SIGTERM)
