@@ -95,6 +95,15 @@ def test_a_table_that_names_graphs_of_another_folder_is_told(tmp_path: Path) -> 
     ) == scan_cache(tmp_path / "copy", "").moved
 
 
+def test_a_graph_that_nobody_can_look_for_stops_no_scan(tmp_path: Path) -> None:
+    """A table may name a folder that this user may not enter, or anything: whether the graph is there is not known."""
+    table = tmp_path / "key/vllm/torch_compile_cache/0123456789/rank_0_0/backbone/vllm_compile_cache.py"
+    table.parent.mkdir(parents=True)
+    table.write_text(f"{{   (0, 0, 'inductor'): ('artifact_0', '/{'long' * 100}/torch_compile_cache/artifact_0')}}")
+
+    assert () == scan_cache(tmp_path / "key", "").moved
+
+
 def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     """A new key has nothing in it."""
     scan = scan_cache(tmp_path / "none", "m")

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from kboot.facts.types import Baton, CacheScan, TornFile, TunedFile, Unwritable
-from kboot.host.files import exists, read_small
+from kboot.host.files import read_small
 from kboot.host.holders import holders_of
 from kboot.host.sharing import engine_user
 from kboot.host.tree import Tree, read_head, read_tree
@@ -122,12 +122,12 @@ def _tuned(folder: Path, paths: Iterable[str]) -> Iterator[TunedFile]:
 def _moved(folder: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield vLLM's tables of compiled graphs that name, by its whole path, one that is not there."""
     for path in filter(_TABLE.search, paths):
-        with suppress(OSError):
+        with suppress(OSError):  # also where this user may not look whether a graph is there
             graphs = (
                 name.decode(errors="surrogateescape")
                 for name in _GRAPH.findall(read_small(folder / path, _TABLE_BYTES))
             )
-            lost = next((graph for graph in graphs if not exists(Path(graph))), None)
+            lost = next((graph for graph in graphs if not Path(graph).exists()), None)
             if lost is not None:
                 yield path, lost
 
