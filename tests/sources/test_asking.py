@@ -33,9 +33,20 @@ def test_redirects_are_followed_and_the_range_goes_along() -> None:
         assert ["Bearer secret"] * 2 == [r.headers.get("authorization") for r in server.requests]
 
 
-@pytest.mark.parametrize("to", ["/a", ""])
+@pytest.mark.parametrize(
+    ("to", "path"), [("/b c", "/b%20c"), ("/\u00c3\u00bc", "/%C3%BC"), ("/b%20c?d=%2F", "/b%20c?d=%2F")]
+)
+def test_a_redirect_leads_where_a_browser_would_go(to: str, path: str) -> None:
+    """Blanks and UTF-8 that stand there as they are are quoted, once."""
+    with LyingServer([redirect(to)]) as server:
+        answer = follow(Client({}, 30, 60), f"{server.url}/a", 0, None)
+
+        assert (404, f"{server.url}{path}") == (answer.status, answer.url)
+
+
+@pytest.mark.parametrize("to", ["/a", "", "http://[::1/b"])
 def test_redirects_that_lead_nowhere_end(to: str) -> None:
-    """In a circle, or without a place to go to."""
+    """In a circle, without a place to go to, or to what is no URL."""
     with LyingServer([redirect(to)]) as server, pytest.raises(SourceError) as caught:
         follow(Client({}, 30, 60), f"{server.url}/a", 0, None)
 

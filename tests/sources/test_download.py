@@ -27,6 +27,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(302, b"", Location="/round")
             case "/nowhere":
                 self._send(302, b"")
+            case "/no-url":
+                self._send(302, b"", Location="http://[::1/file")
             case "/cut":
                 self._send(200, CONTENT[:1000], length=len(CONTENT))
                 self.close_connection = True
@@ -93,6 +95,7 @@ def test_a_body_is_received_whole(url: str, path: str, size: int | None) -> None
         ("/busy", "download-refused", True),
         ("/round", "redirect-not-valid", False),
         ("/nowhere", "redirect-not-valid", False),
+        ("/no-url", "redirect-not-valid", False),
         ("/gzip", "transformed-body", False),
     ],
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable
-from urllib.parse import urljoin
+from string import punctuation
+from urllib.parse import quote, urljoin
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
@@ -59,9 +60,12 @@ def follow(
 
 
 def joined(url: str, location: str) -> str | None:
-    """Return where a redirect or link leads; None where that is no http or https URL."""
+    """Return where a redirect or link leads; None where that is no http or https URL.
+
+    What stands there as it is and no URL has, blanks and other letters than ASCII's, is quoted as browsers quote it.
+    """
     try:
-        led = urljoin(url, location)
+        led = urljoin(url, quote(location, safe=punctuation, encoding="latin-1"))  # http.client reads headers so
         origin_of(led)
     except (ValueError, SourceError):
         return None

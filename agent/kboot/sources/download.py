@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from urllib.parse import urljoin
 
 from kboot.errors import SourceError
+from kboot.sources.asking import follow
 from kboot.sources.framing import Frame, header_number
 from kboot.sources.http import Answer, Client, HttpBody
 from kboot.sources.proxies import origin_of
 from kboot.sources.secrets import without_query
 
-_HOPS = 5
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _BUFFER_BYTES = 1 << 20
 _CONNECT_S = 5.0
 _STALL_S = 30.0
@@ -52,7 +50,7 @@ def download(
     """
     client = Client(env, connect_timeout_s, stall_timeout_s)
     try:
-        answer = _follow(client, url)
+        answer = _ask(client, url)
         size_bytes = _length(answer)
         with answer.body(Frame(0, size_bytes, size_bytes)) as body:
             yield Download(body, size_bytes)
@@ -60,27 +58,18 @@ def download(
         client.close()
 
 
-def _follow(client: Client, url: str) -> Answer:
-    for _ in range(_HOPS):
-        answer = client.get(url, {})
-        if answer.status == 200:
-            return answer
-        location = answer.headers.get("location", "")
-        answer.drop()
-        if answer.status not in _REDIRECTS:
-            raise SourceError(
-                "download-refused",
-                f"{origin_of(url).address} answers {answer.status} for {without_query(url)}",
-                hint="a signed link may have expired, or not be meant for this object"
-                if answer.status == 403
-                else None,
-                retry=answer.status >= 500 or answer.status == 429,
-            )
-        target = urljoin(url, location)
-        if not location or (origin_of(url).scheme == "https" and origin_of(target).scheme == "http"):
-            raise SourceError("redirect-not-valid", f"{origin_of(url).address} redirects to {without_query(target)!r}")
-        url = target
-    raise SourceError("redirect-not-valid", f"{origin_of(url).address} redirects more than {_HOPS} times")
+def _ask(client: Client, url: str) -> Answer:
+    answer = follow(client, url, 0, None)
+    if answer.status == 200:
+        return answer
+    answer.drop()
+    hint = "a signed link may have expired, or not be meant for this object" if answer.status == 403 else None
+    raise SourceError(
+        "download-refused",
+        f"{origin_of(answer.url).address} answers {answer.status} for {without_query(answer.url)}",
+        hint=hint,
+        retry=answer.status >= 500 or answer.status == 429,
+    )
 
 
 def _length(answer: Answer) -> int | None:
