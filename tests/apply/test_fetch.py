@@ -397,6 +397,23 @@ def test_a_folder_delivers_bytes(tmp_path: Path) -> None:
     assert [f"file://{folder}"] == [o.source for o in got.outcomes]
 
 
+def test_one_bad_copy_in_a_folder_costs_only_that_file(tmp_path: Path) -> None:
+    """The folder is named for it; its good files come from there all the same."""
+    folder = tmp_path / "nfs"
+    folder.mkdir()
+    for path, content in FILES.items():
+        (folder / path).write_bytes(content)
+    largest = max(FILES, key=lambda path: len(FILES[path]))
+    (folder / largest).write_bytes(b"x" + FILES[largest][1:])
+    ask = replace(ASK, streams=1)  # one after the other, the largest first
+    with FakeHub(FILES) as hub:
+        got = fetch(tmp_path, FILES, sources_of(hub.url, f"file://{folder}")[::-1], ask)
+
+    assert FILES == {path: got.blob(path) for path in FILES}
+    assert [largest] == [o.title.split()[1] for o in got.outcomes if o.source == f"hub {hub.url}"]
+    assert ["source.demoted"] == got.notices
+
+
 def test_full_disk_is_known_before_the_first_byte(tmp_path: Path) -> None:
     """A file larger than the disk fails with what is needed; nothing is asked and nothing is left."""
     huge = RemoteFile("huge.safetensors", 1 << 60, "a" * 64, "a" * 64)

@@ -144,15 +144,25 @@ def test_a_network_that_is_not_up_is_waited_for(at: At) -> None:
     assert ["network.waiting"] == at.notices
 
 
-def test_a_source_of_wrong_bytes_is_asked_last(at: At) -> None:
-    """It is named once, and is still there when nobody else has the file."""
+def test_a_source_is_asked_last_for_a_file_that_it_gave_wrong(at: At) -> None:
+    """One bad copy says nothing of the others; it is named once, and still there when nobody else has the file."""
     at.desk.wrong_bytes(at.job, HUB.name)
-    at.desk.wrong_bytes(at.other, HUB.name)
-    assert [MIRROR, MIRROR] == [at.desk.pick(at.job), at.desk.pick(at.other)]
+    at.desk.wrong_bytes(at.job, HUB.name)
+    assert [MIRROR, HUB] == [at.desk.pick(at.job), at.desk.pick(at.other)]
     at.desk.trouble(at.claim, MIRROR, GONE, progress=False)
 
     assert HUB is at.desk.pick(at.job)
     assert ["source.demoted"] == at.notices
+
+
+def test_a_source_that_gave_two_files_wrong_is_asked_last_for_all(at: At) -> None:
+    """Named for each of the two, and no more after that."""
+    third, fourth = jobs_of([_action("c"), _action("d")], Path)
+    for job in (at.job, at.other, third):
+        at.desk.wrong_bytes(job, HUB.name)
+
+    assert MIRROR is at.desk.pick(fourth)
+    assert ["source.demoted"] * 2 == at.notices
 
 
 def test_no_source_at_all_is_said() -> None:

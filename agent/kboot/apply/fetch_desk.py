@@ -32,6 +32,9 @@ _FOR_ALL = frozenset(
 )
 
 
+_WRONG_FILES = 2  # one may be a bad copy of its own; from so many on, a source is taken for one of bad copies
+
+
 class Desk:
     """What is known of the sources during one fetch. For any thread.
 
@@ -44,7 +47,7 @@ class Desk:
         self._emit = emit
         self._stop = stop
         self._lock = threading.Lock()
-        self._demoted: list[str] = []
+        self._wrong: dict[str, set[Job]] = {}  # by source: what it delivered wrong
         self._closed: dict[str, SourceError] = {}  # for every file
         self._given_up: dict[tuple[Job, str], SourceError] = {}
         self._paused_until_s: dict[str, float] = {}
@@ -61,7 +64,7 @@ class Desk:
             SourceError: none is left; the first cause, with what the others said.
         """
         with self._lock:
-            for source in sorted(self._sources, key=lambda s: (self._demoted.count(s.name), slow.count(s.name))):
+            for source in sorted(self._sources, key=lambda s: (self._is_demoted(s, job), slow.count(s.name))):
                 if source.name not in self._closed and (job, source.name) not in self._given_up:
                     return source
             raise self._none_left(job)
@@ -97,15 +100,20 @@ class Desk:
                 self._paused_until_s[name] = max(self._paused_until_s.get(name, 0.0), monotonic_s() + for_s)
 
     def wrong_bytes(self, job: Job, source: str) -> None:
-        """Take in that a source alone delivered a whole file of wrong bytes: it is asked last from now on."""
+        """Take in that a source alone delivered wrong bytes: it is asked last for this file, after a second for all."""
         with self._lock:
-            first = source not in self._demoted
-            if first:
-                self._demoted.append(source)
-        if first:
-            path = job.action.file.path
-            text = f"{source} delivered wrong bytes for {path}: other sources are asked first from now on"
+            wrong = self._wrong.setdefault(source, set())
+            is_new = job not in wrong and len(wrong) < _WRONG_FILES
+            wrong.add(job)
+            whole = len(wrong) >= _WRONG_FILES
+        if is_new:
+            what = "every file" if whole else "this file"
+            text = f"{source} delivered wrong bytes for {job.action.file.path}: other sources are asked first for {what}"
             self._emit(Notice("source.demoted", text))
+
+    def _is_demoted(self, source: Source, job: Job) -> bool:
+        wrong = self._wrong.get(source.name, ())
+        return job in wrong or len(wrong) >= _WRONG_FILES
 
     def _weigh(self, claim: Claim, source: Source, error: SourceError, progress: bool) -> tuple[float, Notice | None]:
         """Return how long this stream waits, and what an operator should know. The lock is held."""
