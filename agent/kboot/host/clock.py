@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-_even = {"began_unix_s": time.time(), "began_s": time.monotonic()}
+_run = {"offset_s": time.time() - time.monotonic()}  # one number: threads of an earlier run read it while it is set
 
 
 def unix_s() -> float:
@@ -21,8 +21,8 @@ def monotonic_s() -> float:
 
 def begin_run() -> float:
     """Return seconds since 1970 (UTC), with which a run begins: its times go on from here evenly, see run_unix_s."""
-    _even.update(began_unix_s=time.time(), began_s=time.monotonic())
-    return _even["began_unix_s"]
+    _run["offset_s"] = time.time() - time.monotonic()
+    return run_unix_s()
 
 
 def run_unix_s(at_monotonic_s: float | None = None) -> float:
@@ -30,8 +30,7 @@ def run_unix_s(at_monotonic_s: float | None = None) -> float:
 
     For the times of a timeline: a difference of two is how long it took. at_monotonic_s: of another moment than now.
     """
-    at_s = time.monotonic() if at_monotonic_s is None else at_monotonic_s
-    return _even["began_unix_s"] + at_s - _even["began_s"]
+    return _run["offset_s"] + (time.monotonic() if at_monotonic_s is None else at_monotonic_s)
 
 
 def boot_monotonic_s() -> float:
