@@ -356,6 +356,21 @@ class TestNotReady:
         assert f"held by pid {others[0].pid} " in caught.value.message
         assert "engine.ready" not in [e.event for e in starter.events if isinstance(e, Notice)]
 
+    def test_who_is_told_of_the_start_cannot_leave_an_engine_behind(self, starter: Starter) -> None:
+        """Whatever it raises, the process it was told of is gone."""
+        pids: list[int] = []
+
+        def begin(pid: int) -> None:
+            pids.append(pid)
+            raise ValueError("no")
+
+        action = StartEngine(launch(free_port()), "asked")
+        argv = script("import time; time.sleep(600)")
+        with pytest.raises(ValueError, match="no"):
+            start_engine(action, starter.paths, starter.events.append, starter.stop, argv, on_start=begin)
+
+        assert not Path(f"/proc/{pids[0]}").exists()
+
     def test_the_port_is_taken(self, starter: Starter) -> None:
         """Nothing is started; the holder's pid is named."""
         with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(ActionFailed) as caught:
@@ -403,6 +418,18 @@ class TestLog:
             self.write(found, b"x" * (50 << 10))
 
         assert [64 << 10] == [len(line) for line in self.lines(events)]
+
+    def test_a_log_that_is_rotated_ends_no_engine(self, tail: tuple[LogTail, list[Event]]) -> None:
+        """What stands in it after it was cut is read; once it was moved away, nothing more comes."""
+        found, events = tail
+        self.write(found, b"a line of some length\n")
+        found.path.write_bytes(b"")
+        self.write(found, b"after\n")
+        found.path.rename(found.path.with_name("log.1"))
+        found.poll()
+        found.drain()
+
+        assert ["a line of some length", "after"] == self.lines(events)
 
     def test_a_token_never_leaves_the_tail(self, tail: tuple[LogTail, list[Event]]) -> None:
         """B029: what an engine prints of its arguments is masked before anybody sees it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import queue
 import threading
 from collections import deque
@@ -68,10 +69,15 @@ class LogTail:
     _partial: bytes = b""
 
     def poll(self) -> None:
-        """Take the lines that are complete, at most 1 MiB."""
-        with self.path.open("rb") as file:
-            file.seek(self.offset)
-            data = file.read(_READ_BYTES)
+        """Take the lines that are complete, at most 1 MiB; one that was cut is read anew, one moved away is over."""
+        try:
+            with self.path.open("rb") as file:
+                if file.seek(0, io.SEEK_END) < self.offset:
+                    self.offset = 0
+                file.seek(self.offset)
+                data = file.read(_READ_BYTES)
+        except FileNotFoundError:
+            return
         self.offset += len(data)
         *lines, self._partial = (self._partial + data.replace(b"\r", b"\n")).split(b"\n")
         for line in lines:
@@ -170,10 +176,10 @@ def start_engine(
     starting = _Starting(
         launch, child, LogTail(paths.engine_log, reader, emit, offset), monotonic_s(), stop, usual or {}, on_words
     )
-    if on_start is not None:
-        on_start(child.pid)
-    emit(Notice("engine.started", f"{launch.engine} is process {child.pid}, its log is {paths.engine_log}"))
     try:
+        if on_start is not None:
+            on_start(child.pid)
+        emit(Notice("engine.started", f"{launch.engine} is process {child.pid}, its log is {paths.engine_log}"))
         answers = starting.until_ready(probe)
     except BaseException:
         stop_tree(child, stop_timeout_s)
