@@ -216,6 +216,17 @@ def test_an_index_that_names_a_tensor_no_header_has_fails_that_shard(tmp_path: P
     assert {SECOND} == {path for path, o in outcomes.items() if o.status == "failed"}
 
 
+def test_an_index_that_names_a_lost_tensor_fails_a_shard_that_was_hashed_before(tmp_path: Path) -> None:
+    """B055 on a node that has fetched it: nothing is new of the shard's bytes, and yet it cannot be loaded."""
+    index = json.loads(FILES[fake.INDEX])
+    index["weight_map"]["mtp.fc.weight"] = SECOND
+    files = {**FILES, fake.INDEX: json.dumps(index).encode()}
+    node = Node(tmp_path, files, fake.listing(files))
+    fake.fetch_all(node.store, node.listing, files)
+
+    assert {SECOND: "index-does-not-fit"} == node.codes("quick")
+
+
 def test_a_tensor_that_the_index_lacks_is_told(tmp_path: Path) -> None:
     """B056: engines may skip it; the file itself is what was published."""
     files = {**FILES, SECOND: fake.shard({"layer.1.weight": 8, "layer.1.bias": 8})}

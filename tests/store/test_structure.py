@@ -233,6 +233,18 @@ def test_tensors_that_the_index_lacks_are_told_and_what_that_means() -> None:
     assert ["default" in f.text for f in findings] == [True, False, True]
 
 
+def test_a_tensor_in_two_shards_is_named_with_the_one_that_the_index_means() -> None:
+    """syv-ai/qwen38-27b-rtx3090#123: a shard kept an old tensor; vLLM loads every key, and the last one wins."""
+    headers = {"old": header_of(shard(a=(0, 2), b=(2, 4))), "new": header_of(shard(b=(0, 2)))}
+
+    (finding,) = check_index(Index({"a": "old", "b": "new"}), headers)
+
+    assert ("warn", "old", "b") == (finding.severity, finding.shard, finding.tensor)
+    assert "tensor 'b' is here too, the index puts it in new: an engine that loads every tensor of a shard may " in (
+        finding.text
+    )
+
+
 def test_weights_that_are_no_shard_are_not_judged_by_the_index() -> None:
     """The layers behind an embedding model (2_Dense/) stand in no index."""
     headers = {"s1": header_of(shard(a=(0, 2))), "2_Dense/model.safetensors": header_of(shard(linear=(0, 2)))}

@@ -80,7 +80,7 @@ def verify_files(
         outcome_of = dict(zip(ordered, pool.map(job.verify, ordered)))
     store.ledger.settle()
     for path, error in _check_index(job).items():
-        for action in (a for a in actions if a.file.path == path and outcome_of[a].status == "done"):
+        for action in (a for a in actions if a.file.path == path and outcome_of[a].error is None):
             emit(FileTrouble("verify", path, error.code, error.message, final=True))
             outcome_of[action] = replace(outcome_of[action], status="failed", error=error)
     return tuple(outcome_of[action] for action in actions)

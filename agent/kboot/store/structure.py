@@ -192,7 +192,7 @@ def check_index(index: Index, headers: Mapping[str, Header]) -> tuple[Finding, .
         if shard in headers and tensor not in headers[shard].tensors
     ]
     extra = [
-        _unindexed(shard, tensor)
+        _unindexed(shard, tensor, index.shard_of.get(tensor))
         for shard, header in headers.items()
         if shard in shards
         for tensor in header.tensors
@@ -207,7 +207,10 @@ def dtype_bytes(dtype: str, elements: int) -> int | None:
     return None if bits is None else -(-bits * elements // 8)
 
 
-def _unindexed(shard: str, tensor: str) -> Finding:
+def _unindexed(shard: str, tensor: str, elsewhere: str | None) -> Finding:
+    if elsewhere is not None:
+        text = f"tensor {_short(tensor)} is here too, the index puts it in {elsewhere}"
+        return Finding("warn", shard, tensor, f"{text}: an engine that loads every tensor of a shard may take this one")
     wrong = _WITHOUT_IT_WRONG.search(tensor) is not None
     why = "an engine that goes by the index computes with a default instead" if wrong else "engines may skip it"
     return Finding("warn", shard, tensor, f"tensor {_short(tensor)} is not in the index: {why}")
