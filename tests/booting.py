@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kboot.boot import boot
-from kboot.events import Event, Notice
+from kboot.events import Event, Notice, PhaseFinished
 from kboot.host.paths import Paths
 from kboot.host.real import RealHost
 from kboot.job import prepare
@@ -80,6 +80,10 @@ class Node:
     def notices(self) -> dict[str, str]:
         """Return the notices so far, by event."""
         return {event.event: event.text for event in self.seen if isinstance(event, Notice)}
+
+    def endings(self) -> dict[str, str]:
+        """Return how each phase ended so far."""
+        return {event.phase: event.status for event in self.seen if isinstance(event, PhaseFinished)}
 
     def blob(self, path: str) -> Path:
         """Return the blob behind a file of the serving path."""

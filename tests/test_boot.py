@@ -17,12 +17,12 @@ from fakes.hub import FakeHub, Status
 from kboot.apply.handoff import read_handoff, require_valid
 from kboot.boot import boot, warm_again
 from kboot.errors import ActionFailed, DoesNotFit, ExitStatus, LicenseNotAccepted, SourceError
-from kboot.events import Event, FileDone, Notice, PhaseFinished
+from kboot.events import Event, FileDone, FileProgress, Notice, PhaseFinished
 from kboot.host.files import make_dirs
 from kboot.host.locks import lock_file
 from kboot.host.pagecache import resident_bytes
 from kboot.options import BootOptions
-from kboot.profile.types import CheckpointAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk
+from kboot.profile.types import CheckpointAsk, FetchAsk, LayoutAsk, LicenseAsk, VerifyAsk, WarmAsk
 from kboot.report.saved import load_reports, read_boot
 
 SHARD = "model-00003-of-00006.safetensors"
@@ -106,6 +106,7 @@ def test_an_unreachable_hub_stops_a_node_that_has_nothing(node: Node) -> None:
         node.boot()
 
     assert 17 == caught.value.status
+    assert {"plan": "failed"} == node.endings()
 
 
 def damage(blob: Path) -> None:
@@ -243,6 +244,22 @@ def test_a_stopped_boot_is_interrupted_and_goes_on_later(node: Node) -> None:
     assert "done" == node.boot().status
 
 
+def test_a_phase_that_was_stopped_is_interrupted_not_failed(node: Node) -> None:
+    """Stop at the first file: what is told of the fetch and what is kept of it say so; what comes after is left."""
+
+    def emit(event: Event) -> None:
+        node.seen.append(event)
+        if isinstance(event, FileProgress | FileDone):
+            node.stop.set()
+
+    slow = profile(fetch=FetchAsk(max_rate_mib_s=1))
+    report = boot(slow, node.host, node.paths, BootOptions(), emit, node.stop)
+
+    assert "interrupted" == node.endings()["fetch"]
+    assert ["interrupted"] == [s.status for s in report.spans if s.name == "fetch"]
+    assert {"skipped"} == {o.status for o in report.outcomes if o.phase == "publish"}
+
+
 def test_a_failed_warm_only_degrades(booted: Node) -> None:
     """Phases that only make serving faster never stop a boot: the report is kept and the record stays."""
     report = booted.boot(profile(warm=WarmAsk(enabled=False)))
@@ -251,9 +268,9 @@ def test_a_failed_warm_only_degrades(booted: Node) -> None:
     require_valid(read_handoff(booted.paths), booted.host)
 
 
-def test_what_the_kernel_took_back_is_warmed_again_without_a_record(booted: Node) -> None:
-    """Each shard that is cold is read; nobody is asked, and the last boot stays the last one."""
-    blobs = {path.name: path.resolve() for path in (booted.paths.models / "demo").glob("*.safetensors")}
+def chilled(node: Node) -> set[str]:
+    """Put the shards out of the page cache; return those that left it."""
+    blobs = {path.name: path.resolve() for path in (node.paths.models / "demo").glob("*.safetensors")}
     for blob in blobs.values():
         with blob.open("rb") as file:
             os.fsync(file.fileno())
@@ -261,6 +278,26 @@ def test_what_the_kernel_took_back_is_warmed_again_without_a_record(booted: Node
     cold = {name for name, blob in blobs.items() if resident_bytes(blob) == 0}
     if not cold:
         pytest.skip("this file system keeps every page")
+    return cold
+
+
+def test_a_warming_that_was_stopped_is_an_interruption(booted: Node) -> None:
+    """Stop at the first file that is warm: the others are left, and what was asked is not done."""
+    if len(chilled(booted)) < 6:
+        pytest.skip("with so few files none is left")
+
+    def emit(event: Event) -> None:
+        if isinstance(event, FileDone):
+            booted.stop.set()
+
+    options = BootOptions(only=frozenset({"warm"}), offline=True)
+
+    assert "interrupted" == boot(profile(), booted.host, booted.paths, options, emit, booted.stop).status
+
+
+def test_what_the_kernel_took_back_is_warmed_again_without_a_record(booted: Node) -> None:
+    """Each shard that is cold is read; nobody is asked, and the last boot stays the last one."""
+    cold = chilled(booted)
     before, last = len(booted.seen), read_boot(booted.paths)
     offline = replace(booted, endpoint="http://127.0.0.1:9")
     warm_again(profile(), offline.host, booted.paths, booted.seen.append, booted.stop)
@@ -321,6 +358,7 @@ def test_a_boot_that_waits_for_its_listing_can_be_stopped(tmp_path: Path, option
             waiting.boot(**options)
 
     assert ExitStatus.INTERRUPTED == caught.value.status
+    assert {"plan": "interrupted"} == waiting.endings()
 
 
 def test_a_boot_whose_report_cannot_be_kept_is_still_done(node: Node) -> None:

@@ -201,6 +201,8 @@ def test_a_stop_before_the_engine_answers_is_an_interruption(node: Node, served:
     report = boot(served, node.host, node.paths, BootOptions(serve=True), emit, node.stop)
 
     assert "interrupted" == report.status
+    assert "interrupted" == node.endings()["serve"]
+    assert ["interrupted"] == [s.status for s in report.spans if s.name == "serve"]
     assert [] == engines_of(node)
 
 

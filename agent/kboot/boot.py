@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from kboot.apply.first_boot import adopt
 from kboot.apply.joining import Peering
 from kboot.apply.mend import damage_of
+from kboot.apply.phase import ended_by
 from kboot.apply.run import MAY_FAIL, Ran, Tools, run
 from kboot.apply.standby import hold
 from kboot.apply.turn import turn
-from kboot.errors import ExitStatus, KbootError
+from kboot.errors import KbootError
 from kboot.events import Emit, Notice, PhaseFinished, PhaseStarted
 from kboot.facts.os import collect_os
 from kboot.host.clock import begin_run, run_unix_s, unix_s
@@ -185,6 +186,7 @@ def _planned(it: _Run, started_unix_s: float) -> tuple[Job, Span]:
     try:
         job = job_of(it.profile, it.host, it.paths, it.options, it.emit, it.stop)
     except KbootError as exc:
+        it.emit(PhaseFinished("plan", ended_by(exc), run_unix_s() - started_unix_s, 0))
         _record_refusal(exc, it, started_unix_s)
         raise
     planned = Span("plan", "kboot", started_unix_s, run_unix_s(), detail="facts, listing and plan")
@@ -253,11 +255,12 @@ def _sweep(profile: Profile, paths: Paths, emit: Emit) -> None:
 def _report(job: Job, ran: Ran, started_unix_s: float, stop: threading.Event) -> BootReport:
     files = job.store.local(job.checkpoint.listing)
     status: BootStatus = "failed" if ran.status == "skipped" else ran.status
+    undone = status == "failed" or any(o.status == "skipped" for o in ran.outcomes)
     return BootReport(
         boot_id=job.boot_id,
         profile=job.profile.name,
         commit=job.checkpoint.listing.commit,
-        status="interrupted" if stop.is_set() and status == "failed" else status,
+        status="interrupted" if stop.is_set() and undone else status,
         started_unix_s=started_unix_s,
         finished_unix_s=run_unix_s(),
         kernel_start_unix_s=job.kernel_start_unix_s,
@@ -283,7 +286,7 @@ def _record_refusal(error: KbootError, it: _Run, started_unix_s: float) -> None:
         boot_id=os.boot_id,
         profile=it.profile.name,
         commit="",
-        status="interrupted" if error.status == ExitStatus.INTERRUPTED else "failed",
+        status=ended_by(error),
         started_unix_s=started_unix_s,
         finished_unix_s=now,
         kernel_start_unix_s=os.boot_unix_s,
@@ -291,7 +294,7 @@ def _record_refusal(error: KbootError, it: _Run, started_unix_s: float) -> None:
         verify_mode=it.profile.verify.mode,
         verify_claim="",
         cache_key="",
-        spans=(Span("plan", "kboot", started_unix_s, now, status="failed", detail=error.code),),
+        spans=(Span("plan", "kboot", started_unix_s, now, status=ended_by(error), detail=error.code),),
         outcomes=(),
         warnings=(),
         error=error,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from kboot.apply.phase import phase_of
+from kboot.apply.phase import ended_by, phase_of
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.every import CHECKS
 from kboot.checks.fixes import does, undoes
@@ -97,6 +97,9 @@ def run_doctor(
         inquiry = Inquiry(host, paths, frozenset(check.id for check in checks), emit)
         try:
             found = _read(inquiry, profile, mode, budget, config or NodeConfig())
+        except BaseException as exc:
+            emit(PhaseFinished("doctor", ended_by(exc), monotonic_s() - started_s, 0))
+            raise
         finally:
             inquiry.end()
     if isinstance(found, Finding):

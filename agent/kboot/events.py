@@ -17,7 +17,7 @@ class PhaseStarted:
 
 @dataclass(frozen=True, slots=True)
 class PhaseFinished:
-    """status: done, degraded, failed or skipped."""
+    """status: done, degraded, failed, interrupted or skipped."""
 
     phase: str
     status: str

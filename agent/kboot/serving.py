@@ -20,7 +20,7 @@ from kboot.host.clock import run_unix_s
 from kboot.plan.types import Plan, StartEngine, describe
 from kboot.report.engine import serve_span
 from kboot.report.saved import keep_report
-from kboot.report.types import BootReport, Outcome, Span, WorkerCheck
+from kboot.report.types import BootReport, BootStatus, Outcome, Span, WorkerCheck
 from kboot.report.usual import usual_phases
 
 if TYPE_CHECKING:
@@ -77,9 +77,10 @@ def serve(serving: Serving, prepared: BootReport, emit: Emit, stop: threading.Ev
         )
     except KbootError as exc:
         watch.end()
-        emit(PhaseFinished("serve", "failed", run_unix_s() - started_unix_s, 0))
+        ending: BootStatus = "interrupted" if stop.is_set() else "failed"
+        emit(PhaseFinished("serve", ending, run_unix_s() - started_unix_s, 0))
         prepared = with_beside(prepared, serving.beside.end("the engine did not start"))
-        return _failed(prepared, action, started_unix_s, exc, interrupted=stop.is_set())
+        return _failed(prepared, action, started_unix_s, exc, ending)
     try:
         prepared = with_beside(prepared, serving.beside.end("the engine answered before"))
         ready = replace(_ready(prepared, action, running), workers=_settle(watch, running, emit))
@@ -132,15 +133,15 @@ def _ready(prepared: BootReport, action: StartEngine, running: RunningEngine) ->
 
 
 def _failed(
-    prepared: BootReport, action: StartEngine, started_unix_s: float, error: KbootError, *, interrupted: bool
+    prepared: BootReport, action: StartEngine, started_unix_s: float, error: KbootError, ending: BootStatus
 ) -> BootReport:
     now = run_unix_s()
     outcome = Outcome("serve", describe(action), action.reason, "failed", started_unix_s, now - started_unix_s)
     return replace(
         prepared,
-        status="interrupted" if interrupted else "failed",
+        status=ending,
         finished_unix_s=now,
-        spans=(*prepared.spans, Span("serve", "kboot", started_unix_s, now, status="failed")),
+        spans=(*prepared.spans, Span("serve", "kboot", started_unix_s, now, status=ending)),
         outcomes=(*prepared.outcomes, replace(outcome, error=error)),
         error=error,
     )

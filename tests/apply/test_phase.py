@@ -31,3 +31,14 @@ def test_a_phase_that_an_error_ends_has_failed() -> None:
     last = seen[-1]
     assert isinstance(last, PhaseFinished)
     assert "failed" == last.status
+
+
+def test_a_phase_that_ctrl_c_ends_was_interrupted() -> None:
+    """It has not failed: who stopped it knows why."""
+    seen: list[Event] = []
+    with pytest.raises(KeyboardInterrupt), phase_of(seen.append, "hash"):
+        raise KeyboardInterrupt
+
+    last = seen[-1]
+    assert isinstance(last, PhaseFinished)
+    assert "interrupted" == last.status

@@ -63,7 +63,10 @@ def test_a_hold_ends_when_kboot_is_stopped(paths: Paths) -> None:
     stop = threading.Event()
     stop.set()
 
-    assert not hold(paths, HOST, lambda _event: None, stop, lambda: None)
+    events: list[Event] = []
+
+    assert not hold(paths, HOST, events.append, stop, lambda: None)
+    assert ["interrupted"] == [e.status for e in events if isinstance(e, PhaseFinished)]
 
 
 def test_what_is_missing_is_read_while_the_node_stands_by() -> None:

@@ -25,7 +25,7 @@ from kboot.plan.group import Group
 from kboot.plan.statement import statement_of
 from kboot.plan.types import Plan
 from kboot.profile.types import FleetAsk
-from kboot.report.types import BootReport, Span
+from kboot.report.types import BootReport, BootStatus, Span
 from kboot.sources.fleet_auth import FleetKey
 from kboot.store.cache_files import COMPLETE
 
@@ -92,14 +92,15 @@ def start_together(
     except KbootError as exc:
         error = exc
     seconds = monotonic_s() - started_s
-    status = "failed" if error else "done"
+    ending: BootStatus = "interrupted" if stop.is_set() else "failed"
+    status = ending if error else "done"
     emit(PhaseFinished(PHASE, status, seconds, 0))
     _keep(report, meeting.heard, error is None, paths, emit)
     span = Span(PHASE, "kboot", started_unix_s, started_unix_s + seconds, status=status, detail="the other nodes")
     report = replace(report, spans=(*report.spans, span), finished_unix_s=run_unix_s())
     if error is None:
         return report
-    return replace(report, status="interrupted" if stop.is_set() else "failed", error=error)
+    return replace(report, status=ending, error=error)
 
 
 def _is_complete(cache_dir: str, key: CacheKey) -> bool:

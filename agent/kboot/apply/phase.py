@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
+from kboot.errors import ExitStatus, KbootError
 from kboot.events import Emit, FileProgress, PhaseFinished, PhaseStarted
 from kboot.host.bundle import Moved
 from kboot.host.clock import monotonic_s
@@ -35,9 +37,17 @@ def phase_of(emit: Emit, name: str, total_bytes: int = 0, files: int = 0) -> Ite
 
     emit(PhaseStarted(name, files, total_bytes))
     emit(FileProgress(name, "", 0, total_bytes))
-    status = "failed"
+    status = "done"
     try:
         yield moved
-        status = "done"
+    except BaseException as exc:
+        status = ended_by(exc)
+        raise
     finally:
         emit(PhaseFinished(name, status, monotonic_s() - started_s, done_bytes))
+
+
+def ended_by(exc: BaseException) -> Literal["interrupted", "failed"]:
+    """Return how a phase ended that an exception left."""
+    told = isinstance(exc, KbootError) and exc.status == ExitStatus.INTERRUPTED
+    return "interrupted" if told or isinstance(exc, KeyboardInterrupt) else "failed"

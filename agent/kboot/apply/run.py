@@ -42,10 +42,11 @@ if TYPE_CHECKING:
     from kboot.store.store import Store
 
 _WORTH_ASKING_BYTES = 1 << 30
-PhaseStatus = Literal["done", "degraded", "failed", "skipped"]
+PhaseStatus = Literal["done", "degraded", "failed", "interrupted", "skipped"]
 
 MAY_FAIL: frozenset[PhaseName] = frozenset({"tune", "warm"})
 """Phases without which the engine still serves, only slower."""
+_UNDONE: frozenset[PhaseStatus] = frozenset({"failed", "interrupted", "skipped"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of the phases: a span for each that had work, and every outcome."""
+    """What became of the phases: a span for each that had work, and every outcome. status: failed if any is undone."""
 
     spans: tuple[Span, ...]
     outcomes: tuple[Outcome, ...]
@@ -113,25 +114,30 @@ def run(phases: Sequence[Phase], tools: Tools) -> Ran:
                 phase = running.pop(future)
                 new_spans, results = future.result()
                 # One without actions is no less left: what comes after it needs what it would have waited for.
-                status[phase.name] = "skipped" if phase.name in left else _status_of(phase.name, results)
+                status[phase.name] = "skipped" if phase.name in left else _status_of(phase.name, results, tools.stop)
                 outcomes.extend(results)
                 spans.extend(new_spans)
     return Ran(tuple(sorted(spans, key=lambda s: s.start_unix_s)), tuple(outcomes), _overall(status))
 
 
 def _blocked(phase: Phase, status: dict[PhaseName, PhaseStatus]) -> bool:
-    return any(status.get(name) in ("failed", "skipped") and name not in MAY_FAIL for name in phase.after)
+    return any(status.get(name) in _UNDONE and name not in MAY_FAIL for name in phase.after)
 
 
-def _status_of(name: PhaseName, results: Sequence[Outcome]) -> PhaseStatus:
-    if any(o.status == "failed" for o in results):
-        return "degraded" if name in MAY_FAIL else "failed"
-    return "skipped" if results and all(o.status == "skipped" for o in results) else "done"
+def _status_of(name: PhaseName, results: Sequence[Outcome], stop: threading.Event) -> PhaseStatus:
+    found = {o.status for o in results}
+    if found == {"skipped"}:
+        return "skipped"
+    if name in MAY_FAIL:
+        return "degraded" if "failed" in found else "done"
+    if stop.is_set() and found & {"failed", "skipped"}:
+        return "interrupted"
+    return "failed" if "failed" in found else "done"
 
 
 def _overall(status: dict[PhaseName, PhaseStatus]) -> PhaseStatus:
     found = set(status.values())
-    return "failed" if found & {"failed", "skipped"} else "degraded" if "degraded" in found else "done"
+    return "failed" if found & _UNDONE else "degraded" if "degraded" in found else "done"
 
 
 def _leave(phase: Phase, why: str) -> _Done:
@@ -147,7 +153,7 @@ def run_phase(phase: Phase, tools: Tools) -> _Done:
     results = _execute(phase, tools)
     seconds = monotonic_s() - clock_s
     done_bytes = sum(o.size_bytes for o in results)
-    status = _status_of(phase.name, results)
+    status = _status_of(phase.name, results, tools.stop)
     tools.emit(PhaseFinished(phase.name, status, seconds, done_bytes))
     span = Span(phase.name, "kboot", started_unix_s, started_unix_s + seconds, done_bytes, status)
     return (span,), results

@@ -105,7 +105,7 @@ def hold(paths: Paths, host: Host, emit: Emit, stop: threading.Event, warm: Call
     while not (live := is_live(paths, host)) and not stop.wait(_LOOK_S):
         pass
     keeper.end()
-    emit(PhaseFinished("standby", "done" if live else "skipped", monotonic_s() - since_s, 0))
+    emit(PhaseFinished("standby", "done" if live else "interrupted", monotonic_s() - since_s, 0))
     return live
 
 

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 MOST_FILES = 6
 _MOST_FAILURES = 8
 _NAME = 9
-_MARKS = {"done": ("✓", "green"), "degraded": ("!", "yellow"), "failed": ("✗", "red"), "skipped": ("-", "dim")}
+_MARKS = {
+    "done": ("✓", "green"),
+    "degraded": ("!", "yellow"),
+    "failed": ("✗", "red"),
+    "interrupted": ("✗", "yellow"),
+    "skipped": ("-", "dim"),
+}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PER_S = 8
 

@@ -126,4 +126,4 @@ def _action(outcome: Outcome) -> tuple[str, ...]:
 
 
 def _kind(status: str) -> str:
-    return "failed" if status == "failed" else ""
+    return "failed" if status in ("failed", "interrupted") else ""

@@ -109,7 +109,7 @@ def _span(timeline: Timeline, span: Span, y: float, scale: _Scale) -> Iterable[s
     critical = timeline.is_critical(span)
     left, right = scale.x(span.start_unix_s), scale.x(span.end_unix_s)
     width = max(2.0, right - left)
-    kind = "failed" if span.status == "failed" else span.lane
+    kind = "failed" if span.status in ("failed", "interrupted") else span.lane
     numbers = " · ".join(p for p in _numbers(span) if p)
     yield _text(_LEFT - 12, y + 12, shorten(span.name, 24), "", "end")
     yield (

@@ -90,7 +90,7 @@ def _row(timeline: Timeline, span: Span, bar: int, paint: Paint) -> str:
     drawn = draw_bar(span.start_unix_s - timeline.start_unix_s, span.seconds, timeline.total_s, bar, critical)
     size = show_bytes(span.size_bytes) if span.size_bytes else ""
     rate = show_rate(span.size_bytes, span.seconds) if span.status == "done" else span.status
-    style: Style = "bad" if span.status == "failed" else "strong" if critical else "faint"
+    style: Style = "bad" if span.status in ("failed", "interrupted") else "strong" if critical else "faint"
     numbers = f"{show_seconds(span.seconds):>{_SECONDS}} {size:>{_BYTES}} {rate:>{_RATE}}"
     return f"{name} {paint(drawn, style)} {numbers}".rstrip()
 
