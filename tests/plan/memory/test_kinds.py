@@ -22,6 +22,21 @@ FULL, WINDOW = Gqa(8, 128), Gqa(8, 128, 1024)
 SLIDES = {**BASE, "sliding_window": 1024}
 NEMOTRON = {"mamba_num_heads": 64, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128, "conv_kernel": 4}
 MAMBA = Recurrent(64, 64 * 128, 64 * 64 + 2 * 8 * 128, 4)
+ZAMBA: dict[str, Any] = {
+    "model_type": "zamba2",
+    "num_hidden_layers": 2,
+    "hidden_size": 3584,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "attention_head_dim": 224,
+    "n_mamba_heads": 112,
+    "mamba_headdim": 64,
+    "mamba_expand": 2,
+    "mamba_d_state": 64,
+    "mamba_d_conv": 4,
+    "mamba_ngroups": 2,
+}
+ZAMBA_STATE = Recurrent(112, 64 * 64, 7168 + 2 * 2 * 64, 4)
 DELTA = {"linear_num_value_heads": 32, "linear_num_key_heads": 16, "linear_value_head_dim": 128}
 
 
@@ -88,6 +103,28 @@ DELTA = {"linear_num_value_heads": 32, "linear_num_key_heads": 16, "linear_value
             },
             (FULL, NoCache()) * 2,
         ),
+        # Falcon-H1-7B's numbers, and Zamba2-7B's: attention and a state in one layer
+        (
+            {
+                "model_type": "falcon_h1",
+                "num_hidden_layers": 2,
+                "num_attention_heads": 12,
+                "hidden_size": 3072,
+                "num_key_value_heads": 2,
+                "head_dim": 128,
+                "attn_layer_indices": None,
+                "mamba_d_ssm": 3072,
+                "mamba_n_heads": 24,
+                "mamba_d_head": "auto",
+                "mamba_d_state": 256,
+                "mamba_n_groups": 1,
+            },
+            (Gqa(2, 128, beside=Recurrent(24, 128 * 256, 3072 + 2 * 256, 4)),) * 2,
+        ),
+        ({**ZAMBA, "layers_block_type": ["mamba", "hybrid"]}, (ZAMBA_STATE, Gqa(32, 224, beside=ZAMBA_STATE))),
+        ({**ZAMBA, "hybrid_layer_ids": [0]}, (Gqa(32, 224, beside=ZAMBA_STATE), ZAMBA_STATE)),
+        # Hunyuan-Large: each layer of vLLM's and SGLang's has a cache of its own, also one that reads another's keys
+        ({**BASE, "model_type": "hunyuan", "use_cla": True, "cla_share_factor": 2}, (FULL,) * 4),
     ],
 )
 def test_each_layer_keeps_what_its_kind_keeps(config: dict[str, Any], attention: tuple[object, ...]) -> None:

@@ -78,6 +78,14 @@ def test_states_are_those_of_vllm() -> None:
     assert "1 layers without a cache" in kv_room([GIB], need(shape), shape).why
 
 
+def test_a_layer_may_keep_keys_and_a_state() -> None:
+    """Falcon-H1-7B: a token takes what attention takes, a sequence what the states beside it take."""
+    shape = ModelShape(attention=(Gqa(2, 128, beside=Recurrent(24, 128 * 256, 3584, 4)),) * 44)
+
+    assert (KvNeed(44 * 2 * 2 * 128 * 2, 44 * (24 * 128 * 256 * 4 + 3 * 3584 * 2)),) == need(shape)
+    assert "44 layers 2 KV heads of 128 beside a state 24 x 32768" == kv_room([GIB], need(shape), shape).why
+
+
 def test_a_room_too_small_for_one_sequence_serves_nothing() -> None:
     """vLLM refuses to start where one sequence of --max-model-len has no room."""
     (each,) = need(KIMI)

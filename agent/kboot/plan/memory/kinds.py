@@ -8,18 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-FULL, SLIDING, MAMBA, LINEAR, CONV, NOTHING = (
+FULL, SLIDING, MAMBA, LINEAR, CONV, NOTHING, BOTH = (
     "full_attention",
     "sliding_attention",
     "mamba",
     "linear_attention",
     "conv",
     "mlp",
+    "hybrid",  # attention and a state in one layer
 )
 
 _LISTS = ("layer_types", "layers_block_type")
 _LETTERS = {"M": MAMBA, "*": FULL, "-": NOTHING, "E": NOTHING}  # of NemotronH; E: experts
-_INDICES = (("attn_layer_indices", MAMBA), ("full_attn_idxs", CONV))  # Bamba, LFM2: which have attention; the others
+# Which layers are of a kind, and what the others are: Bamba, LFM2, Zamba2.
+_INDICES = (
+    ("attn_layer_indices", FULL, MAMBA),
+    ("full_attn_idxs", FULL, CONV),
+    ("hybrid_layer_ids", BOTH, MAMBA),
+)
 _STATES = ("mamba_", "ssm_", "linear_num_", "linear_conv_", "attn_type_list", "conv_L_cache", "lru_width", "rwkv")
 
 # One layer in so many keeps all tokens, the others a window, where the configuration has no pattern of its own: the
@@ -58,11 +64,13 @@ def numbers_in(listed: object) -> frozenset[int]:
 
 
 def _by_place(text: Mapping[str, Any], layers: int) -> list[str]:
-    """Attention in layers of some numbers, a state in the others."""
-    for name, other in _INDICES:
+    """Attention in layers of some numbers or in all, a state in the others."""
+    for name, these, others in _INDICES:
         if isinstance(listed := text.get(name), list):
             places = numbers_in(listed)
-            return [FULL if number in places else other for number in range(layers)]
+            return [these if number in places else others for number in range(layers)]
+    if text.get("model_type") == "falcon_h1":
+        return [BOTH] * layers
     period, offset, interval = (
         text.get(name) for name in ("attn_layer_period", "attn_layer_offset", "full_attention_interval")
     )

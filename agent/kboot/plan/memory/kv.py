@@ -139,8 +139,9 @@ def _sequence_bytes(attention: Attention, tensor: int, width: int, wide: bool) -
         case Recurrent():
             states = -(-attention.heads // tensor) * attention.numbers * _STATE_BYTES
             return states + (attention.kernel - 1) * -(-attention.channels // tensor) * 2
-        case Gqa(window=int(window)):
-            return window * 2 * -(-attention.kv_heads // tensor) * attention.head_dim * width
+        case Gqa(window=window, beside=beside):
+            state = _sequence_bytes(beside, tensor, width, wide) if beside else 0
+            return state + (window or 0) * 2 * -(-attention.kv_heads // tensor) * attention.head_dim * width
         case Compressed():
             states = _compressor_bytes(attention, attention.width) + _compressor_bytes(attention, attention.index)
             return attention.window * _vector_bytes(attention, wide) + states
@@ -155,10 +156,10 @@ def _words(shape: ModelShape) -> str:
         match attention:
             case Mla():
                 name = f"MLA latent {attention.latent}" + (" with an indexer" if attention.index_bytes else "")
-            case Gqa(window=None):
+            case Gqa(window=window, beside=beside):
                 name = f"{attention.kv_heads} KV heads of {attention.head_dim}"
-            case Gqa():
-                name = f"{attention.kv_heads} KV heads of {attention.head_dim} in a window of {attention.window}"
+                name += "" if window is None else f" in a window of {window}"
+                name += f" beside a state {beside.heads} x {beside.numbers}" if beside else ""
             case Kda():
                 name = f"KDA state {attention.heads} x {attention.head_dim} x {attention.head_dim}"
             case Recurrent():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kboot.plan.memory.kinds import CONV, FULL, LINEAR, MAMBA, NOTHING, SLIDING, layer_kinds, numbers_in
+from kboot.plan.memory.kinds import BOTH, CONV, FULL, LINEAR, MAMBA, NOTHING, SLIDING, layer_kinds, numbers_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,15 @@ class Mla:
 
 @dataclass(frozen=True, slots=True)
 class Gqa:
-    """Attention with keys and values of its own heads. window: tokens kept; None keeps all."""
+    """Attention with keys and values of its own heads. window: tokens kept; None keeps all.
+
+    beside: the state that the same layer keeps as well (Falcon-H1, Zamba2).
+    """
 
     kv_heads: int
     head_dim: int
     window: int | None = None
+    beside: Recurrent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,7 @@ def read_shape(config: Mapping[str, Any]) -> ModelShape:
 
 
 _HEADS = ("num_attention_heads", "n_head", "n_heads")
+_MAMBA_HEADS = ("mamba_num_heads", "mamba_n_heads", "n_mamba_heads")
 _KV_HEADS = (
     "num_key_value_heads",
     "num_kv_heads",
@@ -271,6 +276,8 @@ def _of_kind(kind: str, full: Attention, text: Mapping[str, Any]) -> Attention:
         return _windowed(full, text)
     if kind in (NOTHING, "moe"):
         return NoCache()
+    if kind == BOTH and isinstance(full, Gqa) and (state := _state(MAMBA, text)):
+        return replace(full, beside=state)
     return _state(kind, text) or Unknown(f"it has layers of kind {kind[:60]!r}, whose state is not known")
 
 
@@ -290,7 +297,7 @@ def _windowed(full: Attention, text: Mapping[str, Any]) -> Attention:
     return Gqa(heads, _whole(text, "swa_head_dim") or full.head_dim, window)
 
 
-def _state(kind: str, text: Mapping[str, Any]) -> Attention | None:
+def _state(kind: str, text: Mapping[str, Any]) -> Recurrent | None:
     """Return the state of a layer after vLLM's MambaStateShapeCalculator; None where its numbers are not given."""
     if kind == CONV:
         channels, kernel = _whole(text, "hidden_size"), _whole(text, "conv_L_cache")
@@ -306,12 +313,12 @@ def _state(kind: str, text: Mapping[str, Any]) -> Attention | None:
     if kind != MAMBA:
         return None
     kernel = _whole(text, "conv_kernel", "mamba_d_conv") or 4
-    heads, width = _whole(text, "mamba_num_heads", "mamba_n_heads"), _whole(text, "mamba_head_dim", "mamba_d_head")
-    state = _whole(text, "ssm_state_size", "mamba_d_state")
+    heads, state = _whole(text, *_MAMBA_HEADS), _whole(text, "ssm_state_size", "mamba_d_state")
+    inner = _whole(text, "mamba_d_ssm") or (_whole(text, "mamba_expand") or 0) * (_whole(text, "hidden_size") or 0)
+    width = _whole(text, "mamba_head_dim", "mamba_d_head", "mamba_headdim") or (inner // heads if heads else 0)
     if heads and width and state:
-        groups = _whole(text, "n_groups", "mamba_n_groups") or 1
+        groups = _whole(text, "n_groups", "mamba_n_groups", "mamba_ngroups") or 1
         return Recurrent(heads, width * state, heads * width + 2 * groups * state, kernel)
-    inner = (_whole(text, "mamba_expand") or 0) * (_whole(text, "hidden_size") or 0)
     return Recurrent(inner, state, inner, kernel) if inner and state else None
 
 
