@@ -1,7 +1,7 @@
 import pytest
 
 from kboot.errors import SourceError
-from kboot.sources.framing import Frame, frame, range_header
+from kboot.sources.framing import Frame, end_of_request, frame, range_header
 
 SIZE = 4096
 
@@ -11,6 +11,16 @@ def test_the_range_header_is_the_shortest_that_says_it() -> None:
     assert {} == range_header(0, None)
     assert {"Range": "bytes=3727-"} == range_header(3727, None)
     assert {"Range": "bytes=0-99"} == range_header(0, 100)
+
+
+def test_no_request_asks_for_tens_of_gigabytes() -> None:
+    """huggingface_hub#4330, xet-core#592: a file of 432 GB that is asked for whole is answered with 400."""
+    size = 432_000_000_000
+
+    assert 17_179_869_184 == end_of_request(0, size, size)
+    assert 27_179_869_184 == end_of_request(10_000_000_000, size, size)
+    assert None is end_of_request(430_000_000_000, size, size)
+    assert 431_000_000_000 == end_of_request(430_000_000_000, 431_000_000_000, size)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from kboot.errors import KbootError, SourceError, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.pagecache import new_buffer
+from kboot.sources.framing import end_of_request
 from kboot.sources.types import Source
 from kboot.store.part_trust import PartialInUse
 from kboot.store.partial import Partial
@@ -201,7 +202,7 @@ class Stream:
     def _pour(self, source: Source, claim: Claim, partial: Partial) -> None:
         job, buffer = claim.job, self._buffer
         file, listing = job.action.file, self.listing
-        end = None if claim.end == file.size_bytes else claim.end
+        end = end_of_request(claim.position, claim.end, file.size_bytes)
         with source.open(listing.repo, listing.commit, file, claim.position, end) as body:
             skip = claim.position - body.start
             if skip:

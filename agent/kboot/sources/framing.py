@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from kboot.errors import SourceError
 
+MOST_ASKED_BYTES = 16 << 30
+"""What is asked for at once. The Hub's CDN answers 400 where some tens of GB are wanted in one go (xet-core#592)."""
+
 _NUMBER = r"[0-9]{1,18}"  # Python refuses to read numbers of thousands of digits, and takes some signs for digits
 _CONTENT_RANGE = re.compile(rf"bytes ({_NUMBER})-({_NUMBER})/({_NUMBER}|\*)")
 _UNSATISFIED = re.compile(rf"bytes \*/({_NUMBER})")
@@ -29,6 +32,13 @@ def header_number(text: str) -> int | None:
     """Return the whole number that a header gives; None where it gives none."""
     found = re.fullmatch(_NUMBER, text.strip())
     return int(found[0]) if found else None
+
+
+def end_of_request(start: int, end: int, size_bytes: int) -> int | None:
+    """Return where a request for [start, end) of a file of size_bytes is to end; None = where the file does."""
+    if end - start > MOST_ASKED_BYTES:
+        return start + MOST_ASKED_BYTES
+    return None if end == size_bytes else end
 
 
 def range_header(start: int, end: int | None) -> dict[str, str]:
