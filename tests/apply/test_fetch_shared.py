@@ -76,7 +76,7 @@ def test_a_file_that_another_process_gives_up_is_fetched_on_from_there(tmp_path:
 
     assert ["done"] == [o.status for o in outcomes]
     assert ["bytes=500000-"] == asked
-    assert f"process {os.getpid()} is fetching" in next(e.text for e in events if isinstance(e, Notice))
+    assert f"process {os.getpid()} fetches {REPO}, too" in next(e.text for e in events if isinstance(e, Notice))
 
 
 def test_a_file_that_another_process_proved_meanwhile_is_not_fetched(tmp_path: Path) -> None:
@@ -132,6 +132,23 @@ def test_waiting_does_not_hold_up_other_files(tmp_path: Path) -> None:
 
     assert left.is_set()
     assert {"done"} == {o.status for o in outcomes}
+
+
+def test_who_is_waited_for_is_told_once(tmp_path: Path) -> None:
+    """Another process has every file: one line names it, not one a file."""
+    store = part_of(tmp_path)[0]
+    held = [Partial(store.part_path(REPO, file.blob_id), file) for file in listing_of(FILES).files]
+
+    def later() -> None:
+        threading.Timer(0.5, lambda: [part.close() for part in held]).start()
+
+    with FakeHub(FILES) as hub:
+        outcomes, events = run_beside(tmp_path, hub, later, FILES)
+
+    assert {"done"} == {o.status for o in outcomes}
+    assert [
+        f"process {os.getpid()} fetches {REPO}, too: files that it has begun are waited for, the rest is shared"
+    ] == [e.text for e in events if isinstance(e, Notice)]
 
 
 def test_an_owner_without_a_sign_of_life_is_given_up() -> None:

@@ -50,6 +50,7 @@ class Shared:
         self._emit = emit
         self._stop = stop
         self._owners: dict[Job, Owner] = {}
+        self._told: dict[str, Job] = {}
 
     def is_here(self, job: Job) -> bool:
         """Return whether the file is proven under its final name by now."""
@@ -112,13 +113,17 @@ class Shared:
         return not self._stop.is_set()
 
     def may_wait(self, job: Job, in_use: PartialInUse) -> bool:
-        """Return whether the file's owner gets on; who it is, and how far it is, is told."""
+        """Return whether the file's owner gets on; who it is, is told once, and how far it is with the file."""
         file, part, now_s = job.action.file, job.part_path, monotonic_s()
         sign = (_sign(job), have := have_bytes(part, file))
         owner = self._owners.get(job)
         if owner is None:
             owner = self._owners[job] = Owner(sign, now_s)
-            self._emit(Notice("fetch.waiting", f"{in_use.message}: waiting for it"))
+            if self._told.setdefault(in_use.owner, job) is job:
+                who = f"{in_use.owner} fetches {self._listing.repo}, too"
+                self._emit(
+                    Notice("fetch.waiting", f"{who}: files that it has begun are waited for, the rest is shared")
+                )
         if have:
             self._emit(FileProgress("fetch", file.path, have, file.size_bytes))
         return owner.gets_on(sign, now_s)

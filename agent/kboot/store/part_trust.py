@@ -17,7 +17,16 @@ _RENAMES = 10  # how often a part may be renamed under our hands before somebody
 
 
 class PartialInUse(ActionFailed):
-    """Another process is fetching the file."""
+    """Another process is fetching the file. owner: "process 71"; "another process" where the kernel does not say."""
+
+    def __init__(self, path: Path, file: RemoteFile, pid: int | None) -> None:
+        self.owner = "another process" if pid is None else f"process {pid}"
+        super().__init__(
+            "partial-in-use",
+            f"{self.owner} is fetching {file.path}",
+            where=(str(path),),
+            hint="wait for it, or stop it; what it fetched stays",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +53,7 @@ def open_alone(path: Path, file: RemoteFile) -> BlockFile:
             continue
         blocks.close()
         break
-    pid = flock_holder(path)
-    raise PartialInUse(
-        "partial-in-use",
-        f"{f'process {pid}' if pid else 'another process'} is fetching {file.path}",
-        where=(str(path),),
-        hint="wait for it, or stop it; what it fetched stays",
-    )
+    raise PartialInUse(path, file, flock_holder(path))
 
 
 def have_bytes(part: Path, file: RemoteFile) -> int:
