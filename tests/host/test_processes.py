@@ -15,7 +15,7 @@ import pytest
 from kboot.errors import ActionFailed
 from kboot.host.http import port_in_use
 from kboot.host.listeners import listeners
-from kboot.host.myself import handle_stop_signals, raise_nofile, set_memory_policy
+from kboot.host.myself import handle_stop_signals, missing_name, raise_nofile, set_memory_policy
 from kboot.host.processes import (
     OUTPUT_LIMIT_BYTES,
     Child,
@@ -157,6 +157,22 @@ class TestBecome:
 
         assert {"OMP_NUM_THREADS=3", "KEPT=yes"} <= seen
         assert not [line for line in seen if line.startswith(("NOTIFY_SOCKET", "WATCHDOG"))]
+
+    def test_a_user_whom_nobody_knows_gets_a_name(self) -> None:
+        """pytorch#140765, vllm#44548: torch asks for the name of uid 1000910000 and ends, though its cache is set."""
+        assert {"USER": "uid1000910000"} == missing_name({"HOME": "/"}, 1000910000)
+        assert {"USER": "uid1000910000"} == missing_name({"USER": ""}, 1000910000)
+        assert {} == missing_name({"LOGNAME": "llm"}, 1000910000)
+        assert {} == missing_name({}, 0)
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
+    def test_the_name_reaches_the_engine(self) -> None:
+        """Under a number that has no line in /etc/passwd."""
+        done = become_in_child(
+            "become(['/usr/bin/env'], {}, (), ('LOGNAME', 'USER', 'LNAME', 'USERNAME'))", "os.setuid(1000910000)"
+        )
+
+        assert "USER=uid1000910000" in done.stdout.splitlines()
 
     def test_programs_beside_it_are_found_last(self, tmp_path: Path) -> None:
         """An engine finds the tools of its own environment, after those of the machine (flashinfer#3386)."""

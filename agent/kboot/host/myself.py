@@ -9,6 +9,7 @@ import ctypes
 import gc
 import os
 import platform
+import pwd
 import resource
 import signal
 import sys
@@ -33,9 +34,9 @@ def become(
 ) -> NoReturn:
     """Replace this process by the program, on these CPUs; call it from the main thread.
 
-    env: set on top of the inherited environment, after `unset` was removed from it. cpus: empty = leave. What lies
-    beside the program is found by name too, after all that is found without: FlashInfer calls the `ninja` of its own
-    environment, which no service has in its PATH (vllm#49029).
+    env: set on top of the inherited environment, after `unset` was removed from it; a user without a name gets one.
+    cpus: empty = leave. What lies beside the program is found by name too, after all that is found without: FlashInfer
+    calls the `ninja` of its own environment, which no service has in its PATH (vllm#49029).
 
     Raises:
         ActionFailed: the CPUs or the program cannot be had.
@@ -50,10 +51,26 @@ def become(
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     whole = {name: value for name, value in os.environ.items() if name not in unset} | dict(env)
+    whole |= missing_name(whole, os.getuid())
     folders = [*whole.get("PATH", os.defpath).split(":"), os.path.dirname(argv[0])]
     whole["PATH"] = ":".join(dict.fromkeys(folder for folder in folders if folder))
     with explained("start the engine", argv[0]):
         os.execve(argv[0], list(argv), whole)
+
+
+def missing_name(env: Mapping[str, str], uid: int) -> Mapping[str, str]:
+    """Return a variable that names the user where neither the environment nor /etc/passwd does; else nothing.
+
+    Containers run under any number. Torch asks for the name when it is imported and ends without one, wherever its
+    cache is (pytorch#140765, vllm#44548).
+    """
+    if any(env.get(name) for name in ("LOGNAME", "USER", "LNAME", "USERNAME")):
+        return {}
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return {"USER": f"uid{uid}"}
+    return {}
 
 
 def set_affinity(cpus: Collection[int]) -> None:
