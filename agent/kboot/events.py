@@ -82,7 +82,13 @@ class EngineLine:
 Event = PhaseStarted | PhaseFinished | FileProgress | FileDone | FileTrouble | Notice | EngineLine
 Emit = Callable[[Event], None]
 """Called from any thread; must be quick and must not raise."""
+Moved = Callable[[int, int], None]
+"""Told of the bytes and the files that were done since; the same holds for it."""
 
 
 def unheard(_event: Event) -> None:
     """Take the place of an Emit where nobody listens."""
+
+
+def uncounted(_size_bytes: int, _files: int) -> None:
+    """Take the place of a Moved where nobody counts."""

@@ -12,8 +12,8 @@ from typing import IO, Any, cast
 from kboot import __version__
 from kboot.apply.phase import phase_of
 from kboot.errors import ActionFailed
-from kboot.events import Emit, unheard
-from kboot.host.bundle import Changed, Moved, read_pieces, sha256_of_files
+from kboot.events import Emit, Moved, unheard
+from kboot.host.bundle import Changed, read_pieces, sha256_of_files
 from kboot.host.clock import monotonic_s
 from kboot.host.files import read_small
 from kboot.host.os_errors import explained

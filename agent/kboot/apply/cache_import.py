@@ -12,8 +12,8 @@ from typing import IO, Protocol, cast
 from kboot.apply.cache_quarantine import quarantine_place
 from kboot.apply.phase import phase_of
 from kboot.errors import ActionFailed, DoesNotFit
-from kboot.events import Emit, unheard
-from kboot.host.bundle import SMALL_BYTES, Moved, NewTree, exchange
+from kboot.events import Emit, Moved, unheard
+from kboot.host.bundle import SMALL_BYTES, NewTree, exchange
 from kboot.host.clock import monotonic_s
 from kboot.host.files import atomic_write, fsync_dir, make_dirs, remove_tree, rename
 from kboot.host.locks import lock_file

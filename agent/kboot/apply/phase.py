@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from kboot.errors import ExitStatus, KbootError
-from kboot.events import Emit, FileProgress, PhaseFinished, PhaseStarted
-from kboot.host.bundle import Moved
+from kboot.events import Emit, FileProgress, Moved, PhaseFinished, PhaseStarted
 from kboot.host.clock import monotonic_s
 
 _EVERY_S = 0.1

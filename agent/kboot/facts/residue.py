@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from kboot.events import Moved, uncounted
 from kboot.facts import residue_places as places
 from kboot.facts.image_ground import ImageGround
 from kboot.facts.residue_texts import TextSearch
 from kboot.facts.secret_text import what_in
-from kboot.host.bundle import Moved
 from kboot.host.clock import unix_s
 from kboot.host.image import Entry, ImageTree
 from kboot.host.image_search import COMPRESSED, SearchBounds, Searched
@@ -116,7 +116,7 @@ def find_residue(
     secrets: Collection[bytes],
     bounds: SearchBounds | None = None,
     before: Found | None = None,
-    moved: Moved = lambda _bytes, _files: None,
+    moved: Moved = uncounted,
 ) -> Found:
     """Return everything found; what does not lie on its ground is not the image's.
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal
 
+from kboot.events import Moved
 from kboot.facts import residue_places as places
 from kboot.facts.image_ground import ImageGround
 from kboot.facts.secret_text import what_in
-from kboot.host.bundle import Moved
 from kboot.host.image import Entry, ImageTree
 from kboot.host.image_search import Find, ImageSearch, SearchBounds, Searched
 

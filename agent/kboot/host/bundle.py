@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from kboot.events import Moved
 from kboot.host.os_errors import explain_os_error, explained
 
 SMALL_BYTES = 1 << 20
@@ -25,8 +26,6 @@ _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
 _libc = ctypes.CDLL(None, use_errno=True)
 
-Moved = Callable[[int, int], None]
-"""Told of the bytes and the files that were done since."""
 Mark = tuple[int, int]
 """Size and mtime in ns of a file when it was listed."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
-from kboot.host.bundle import Moved
+from kboot.events import Moved, uncounted
 from kboot.host.clock import monotonic_s
 from kboot.host.image import FILE_FLAGS, Entry, ImageTree
 
@@ -65,7 +65,7 @@ class ImageSearch:
         skip: Callable[[Entry], bool],
         choose: Callable[[Entry], Find | str],
         bounds: SearchBounds,
-        moved: Moved = lambda _bytes, _files: None,
+        moved: Moved = uncounted,
     ) -> None:
         """Prepare it. skip: folders not to look into. choose: what to look for in a file, or why it is passed by."""
         self._tree = tree
