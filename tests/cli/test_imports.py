@@ -66,6 +66,8 @@ LEFT_ALONE_WHEN_WHOLE = {
     "verify --profile demo --mode ledger": LEFT_ALONE["verify --profile demo --mode ledger"],
     "plan --profile demo": LEFT_ALONE["plan --profile demo --offline"] | ENGINE,
     "boot --profile demo": LEFT_ALONE["boot --profile demo --offline"] | ENGINE,
+    "status": LEFT_ALONE["status"],
+    "exec": LEFT_ALONE["exec"],
 }
 """The same on a node that has booted and has everything."""
 
@@ -110,14 +112,15 @@ def test_a_fetch_that_lists_and_brings_bytes_loads_no_other_http_library(kboot: 
 def test_a_node_that_has_everything_waits_for_no_more_than_it_needs(kboot: Kboot) -> None:
     """What a boot, or a run about its bytes, would load to change something, it loads only then."""
     told = kboot.folder / "modules"
-    loaded = {}
+    loaded, said = {}, {}
     with hub(kboot.folder) as endpoint:
         kboot("boot", "--profile", "demo", env={"HF_ENDPOINT": endpoint})
         for line in LEFT_ALONE_WHEN_WHOLE:
-            kboot.script(CHILD, str(told), *line.split(), env={"HF_ENDPOINT": endpoint})
+            said[line] = kboot.script(CHILD, str(told), *line.split(), env={"HF_ENDPOINT": endpoint}).err
             loaded[line] = set(told.read_text().split())
 
     assert "kboot.apply.cache_record" in loaded["boot --profile demo"]  # it has come to its end
+    assert "becoming demo" in said["exec"]
     assert {line: set() for line in loaded} == {line: LEFT_ALONE_WHEN_WHOLE[line] & loaded[line] for line in loaded}
 
 
