@@ -99,6 +99,15 @@ def test_files_named_in_code_exist(name: str) -> None:
     assert [] == [path for path in named if not (REPOSITORY / path).exists()]
 
 
+def test_every_folder_and_module_of_the_package_stands_in_the_architecture() -> None:
+    """A newcomer finds the room for a change by one table."""
+    section = (REPOSITORY / "ARCHITECTURE.md").read_text().split("\n## Folders")[1].split("\n## ")[0]
+    named = {name.strip("/").rpartition("/")[2] for name in re.findall(r"`([\w./]+)`", section)}
+    package = [path.name for path in (REPOSITORY / "agent/kboot").iterdir() if not path.name.startswith("__")]
+
+    assert [] == sorted(set(package) - named)
+
+
 def test_decisions_are_numbered_without_repetition() -> None:
     """Each ADR has its own number, the same in its name and title, and a status."""
     records = sorted((REPOSITORY / "docs/adr").glob("*.md"))
