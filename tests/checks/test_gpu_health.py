@@ -16,12 +16,14 @@ from kboot.checks import (
     gpu_sxid,
     gpu_xid_recent,
     nvlink_links,
+    sys_failed_units,
 )
 from kboot.checks.every import CHECKS
 from kboot.checks.types import Finding
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, RemappedRows
 from kboot.facts.kernel_events import kernel_events
 from kboot.facts.types import NodeFacts
+from kboot.facts.upkeep_types import Services
 
 ZERO = "00000000-0000-0000-0000-000000000000"
 OFF_FABRIC = Fabric("not-supported", "SUCCESS", 0, ZERO)
@@ -166,6 +168,28 @@ def test_an_absent_fabric_manager_is_named_with_the_driver() -> None:
     finding = fabric_manager.run(facts, PROFILE, CHECKPOINT)
 
     assert ("fail", True) == (finding.status, "driver 580.95.05" in finding.seen)
+
+
+@pytest.mark.parametrize(("runs", "status"), [(False, "fail"), (True, "fail"), (None, "unknown")])
+def test_switches_that_are_no_pci_devices_are_managed_all_the_same(runs: bool | None, status: str) -> None:
+    """NVIDIA/gpu-operator#2781: on an HGX B200 no NVSwitch is on the bus; without ib_umad nobody sets them up."""
+    waiting = sick(fabric=Fabric("in-progress", "UNKNOWN", 0, ZERO))
+    facts = replace(waiting, health=replace(waiting.health, fabric_manager=FabricManager(0, runs, None)))
+    finding = fabric_manager.run(facts, PROFILE, CHECKPOINT)
+
+    assert (status, status == "fail") == (finding.status, "modprobe -a mlx5_ib ib_umad" in finding.hint)
+
+
+def test_a_fabric_manager_that_ended_where_nothing_is_to_manage_is_no_finding() -> None:
+    """NVIDIA/gpu-operator#610: two GPUs without a switch; it says NV_WARN_NOTHING_TO_DO and its unit has failed."""
+    failed = {"services": Services(("nvidia-fabricmanager.service",))}
+    alone = {"fabric_manager": FabricManager(0, running=False, versions=None)}
+    without = tuple(replace(each, fabric=OFF_FABRIC) for each in HEALTH)
+
+    assert ["ok", "warn", "warn"] == [
+        sys_failed_units.run(node(upkeep=failed, health=health), None, None).status
+        for health in (alone | {"gpus": without}, alone, {"gpus": without})
+    ]
 
 
 def test_a_fabric_manager_of_another_version_is_named_with_both() -> None:

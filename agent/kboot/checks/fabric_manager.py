@@ -18,7 +18,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
     manager = facts.health.fabric_manager
     states = [g.fabric for g in facts.health.gpus if g.fabric and g.fabric.state != "not-supported"]
     registered = bool(states) and all(f.state == "completed" and f.status == "SUCCESS" for f in states)
-    if manager is None or (not manager.switches and manager.versions is None and not registered):
+    waiting = 0 if registered else len(states)
+    if manager is None or not (manager.switches or manager.versions or states):
         if facts.gpu.nvml not in ("ok", "no-library", "no-driver"):
             return Finding("unknown", f"NVML did not answer ({facts.gpu.nvml})")
         return Finding("skip", "there is no NVSwitch on this machine's PCI bus")
@@ -38,6 +39,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return _flapping(asked.restarts)
     if registered:
         return Finding("ok", f"{count(len(states), 'GPU')} registered with the fabric")
+    if waiting and not manager.switches and manager.running is not None:
+        return _switches_elsewhere(waiting, runs=manager.running)
     if manager.running:
         return Finding("ok", f"nvidia-fabricmanager runs for {count(manager.switches, 'NVSwitch', 'NVSwitches')}")
     if asked.active == "activating":
@@ -83,6 +86,18 @@ def _starting(switches: int) -> Finding:
         wanted="nvidia-fabricmanager.service active",
         why="CUDA ends with error 802 until it has set the switches up: a minute on a node that has just started",
         hint="wait until `systemctl is-active nvidia-fabricmanager` says active, then run doctor again",
+    )
+
+
+def _switches_elsewhere(waiting: int, *, runs: bool) -> Finding:
+    return Finding(
+        "fail",
+        f"{count(waiting, 'GPU')} of a fabric whose switches are not on this machine's PCI bus, not all registered; "
+        f"nvidia-fabricmanager {'runs' if runs else 'does not run'}",
+        wanted="every GPU registered with the fabric",
+        why="CUDA ends with error 802 'system not yet initialized' until then",
+        hint="B200 and B300 boards: it reaches their switches by InfiniBand: `modprobe -a mlx5_ib ib_umad` (in "
+        "linux-modules-extra), nvlsm installed, then restart it; in NVLink racks and virtual machines it is elsewhere",
     )
 
 

@@ -49,7 +49,8 @@ def _without_driver(facts: NodeFacts, profile: Profile | None) -> Finding:
             f"the PCI bus has {count(len(on_bus), 'NVIDIA GPU')} ({some(on_bus)}), but no driver is loaded",
             wanted="the NVIDIA driver for these GPUs",
             why="no engine can start on them",
-            hint="install the driver (or `modprobe nvidia`), then `kboot doctor --check gpu.count`",
+            hint="`modprobe nvidia` says why: not installed, not built for this kernel (`uname -r`, `dkms status`), or "
+            "another driver has them (`lspci -nnk -d 10de:`); then `kboot doctor --check gpu.count`",
         )
     if profile is not None and all(needs_gpus(layout) for layout in profile.layout):
         return Finding(

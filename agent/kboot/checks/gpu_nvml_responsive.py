@@ -66,7 +66,8 @@ def _not_installed(facts: NodeFacts) -> Finding:
         f"{what}, and the PCI bus has {count(on_bus, 'NVIDIA GPU')}",
         wanted="libnvidia-ml.so.1 and a loaded nvidia module",
         why="no engine can start on this node's GPUs",
-        hint="install the NVIDIA driver; in a container start it with the NVIDIA runtime",
+        hint="install the NVIDIA driver, after a kernel update anew (`dkms status`); in a container start it with the "
+        "NVIDIA runtime",
     )
 
 

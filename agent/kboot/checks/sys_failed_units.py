@@ -25,7 +25,7 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         if unread(facts, "upkeep", "upkeep.services"):
             return Finding("unknown", f"systemd does not answer ({gap_reason(facts, 'upkeep.services', 'upkeep')})")
         return Finding("skip", "systemd does not run this machine")
-    needed = [unit for unit in services.failed if NEEDED.search(unit)]
+    needed = [unit for unit in services.failed if NEEDED.search(unit) and not _without_switches(unit, facts)]
     if needed:
         return Finding(
             "warn",
@@ -36,6 +36,13 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         )
     others = f"; others failed: {some(services.failed)}" if services.failed else ""
     return Finding("ok", f"no unit failed that a boot needs{others}")
+
+
+def _without_switches(unit: str, facts: NodeFacts) -> bool:
+    """Return whether it is the fabric manager, which ends at once where there is nothing to manage."""
+    manager = facts.health.fabric_manager
+    fabrics = [gpu.fabric for gpu in facts.health.gpus if gpu.fabric and gpu.fabric.state != "not-supported"]
+    return unit.startswith("nvidia-fabricmanager") and not fabrics and manager is not None and not manager.switches
 
 
 def _why(unit: str) -> str:
