@@ -25,6 +25,14 @@ def test_only_secrets_are_masked() -> None:
     assert "is it there? yes" == mask("is it there? yes")
 
 
+def test_what_a_terminal_would_obey_is_replaced() -> None:
+    """A server's words neither clear the screen nor set a title, and hide no token behind such a character."""
+    assert "\ufffd[2Jgone\ufffd]0;title\ufffd" == mask("\x1b[2Jgone\x1b]0;title\x07")
+    assert "\ufffd31m" == mask("\x9b31m")
+    assert "hf_***\ufffdhf_***" == mask("hf_abcdefghij\x1bhf_abcdefghij")
+    assert "two\tlines\n" == mask("two\tlines\n")
+
+
 def test_signed_links_are_shown_without_their_signature() -> None:
     """Query and user info go, the rest stays."""
     assert "https://cdn:8443/x/y" == without_query("https://u:p@cdn:8443/x/y?X-Amz-Signature=1&Policy=2#f")

@@ -11,7 +11,7 @@ from kboot.sources.asking import follow
 from kboot.sources.framing import Frame, header_number
 from kboot.sources.http import Answer, Client, HttpBody
 from kboot.sources.proxies import origin_of
-from kboot.sources.secrets import without_query
+from kboot.sources.secrets import mask, without_query
 
 _BUFFER_BYTES = 1 << 20
 _CONNECT_S = 5.0
@@ -76,5 +76,5 @@ def _length(answer: Answer) -> int | None:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in _AS_IT_IS:
         answer.drop()
-        raise SourceError("transformed-body", f"the body comes as {encoding}, wanted as it is")
+        raise SourceError("transformed-body", f"the body comes as {mask(encoding[:40])}, wanted as it is")
     return header_number(answer.headers.get("content-length", ""))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kboot.errors import SourceError
+from kboot.sources.secrets import mask
 
 MOST_ASKED_BYTES = 16 << 30
 """What is asked for at once. The Hub's CDN answers 400 where some tens of GB are wanted in one go (xet-core#592)."""
@@ -59,7 +60,7 @@ def frame(status: int, headers: Mapping[str, str], start: int, end: int | None, 
     encoding = headers.get("content-encoding", "identity").strip().lower()
     transfer = headers.get("transfer-encoding", "chunked").strip().lower()
     if encoding not in ("", "identity") or transfer != "chunked":
-        raise _lie("transformed-body", f"the body comes as {encoding or transfer}, wanted as it is")
+        raise _lie("transformed-body", f"the body comes as {mask((encoding or transfer)[:40])}, wanted as it is")
     length = _length(headers)
     if status == 206:
         return _partial(headers, length, start, size_bytes if end is None else end, size_bytes)

@@ -16,7 +16,7 @@ from kboot.sources.hub_listing import ListingAsk, list_once
 from kboot.sources.patience import Patience
 from kboot.sources.proxies import origin_of
 from kboot.sources.refusals import Asked, refusal
-from kboot.sources.secrets import without_query
+from kboot.sources.secrets import mask, without_query
 from kboot.sources.tokens import Token, may_see_token
 from kboot.sources.types import Found, HubAccess
 
@@ -149,4 +149,5 @@ class Hub:
 def _check_commit(headers: Mapping[str, str], asked: Asked) -> None:
     commit = headers.get("x-repo-commit", asked.revision)
     if commit != asked.revision:
-        raise SourceError("other-commit", f"it answers with commit {commit[:12]}, asked for {asked.revision[:12]}")
+        said = f"it answers with commit {mask(commit[:12])}, asked for {asked.revision[:12]}"
+        raise SourceError("other-commit", said)
