@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from cli_run import Kboot
 
 from fakes.caches import KEY, content, make_cache
@@ -31,6 +35,59 @@ def test_a_cache_travels_from_one_folder_to_another(kboot: Kboot, tmp_path: Path
     assert (0, True) == (taken.status, Path(aside).is_dir())
     assert ["  holds      ", "  took       ", "  put aside  "] == [line[:13] for line in taken.out.splitlines()[1:]]
     assert before == content(folder)
+
+
+def piped(kboot: Kboot, folder: Path, *args: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run a command with pipes as its streams, in a folder of its own."""
+    argv = [sys.executable, "-m", "kboot", *args]
+    return subprocess.run(argv, input=data, capture_output=True, cwd=folder, env=kboot.environ, timeout=60)
+
+
+def test_a_cache_travels_through_pipes(kboot: Kboot, tmp_path: Path) -> None:
+    """`-` is standard output and input: the bytes of a file, what is said of them stands beside, and no file "-" is."""
+    paths = Paths(kboot.folder / "state", kboot.folder / "run", kboot.folder / "etc")
+    folder = make_cache(paths.cache)
+    factors = {**node_factors(collect(RealHost(), paths, "demo"), "demo"), "commit": "c" * 40}
+    (folder / "factors.json").write_text(json.dumps(factors))
+    kboot("cache", "export", str(tmp_path / "a.tar.zst"))
+    work = tmp_path / "work"
+    work.mkdir()
+    out = piped(kboot, work, "cache", "export", "-", "--json")
+    taken = piped(kboot, work, "cache", "import", "-", "--replace", "--json", data=out.stdout)
+
+    assert (0, 0) == (out.returncode, taken.returncode)
+    assert (tmp_path / "a.tar.zst").read_bytes() == out.stdout
+    assert ("standard output", len(out.stdout)) == tuple(json.loads(out.stderr)[k] for k in ("path", "archive_bytes"))
+    assert KEY == json.loads(taken.stdout)["key"]
+    assert [] == list(work.iterdir())
+
+
+def test_a_reader_that_goes_away_is_no_success(kboot: Kboot, tmp_path: Path) -> None:
+    """The other end of the pipe is closed: the export has failed, and says so."""
+    make_cache(kboot.folder / "state/cache")
+    reader, writer = os.pipe()
+    os.close(reader)
+    argv = [sys.executable, "-m", "kboot", "cache", "export", "-"]
+    ran = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True, env=kboot.environ, timeout=60)
+    os.close(writer)
+
+    assert 13 == ran.returncode
+    assert "cannot write: Broken pipe" in ran.stderr
+
+
+@pytest.mark.parametrize(("verb", "stream"), [("export", "stdout"), ("import", "stdin")])
+def test_an_archive_on_a_terminal_is_refused(kboot: Kboot, verb: str, stream: str) -> None:
+    """Status 2, and how two nodes are joined by a pipe."""
+    make_cache(kboot.folder / "state/cache")
+    screen, slave = os.openpty()
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL} | {stream: slave}
+    argv = [sys.executable, "-m", "kboot", "cache", verb, "-"]
+    ran = subprocess.run(argv, **streams, stderr=subprocess.PIPE, text=True, env=kboot.environ, timeout=60)
+    os.close(slave)
+    os.close(screen)
+
+    assert 2 == ran.returncode
+    assert "ssh NODE kboot cache import -" in ran.stderr
 
 
 def test_an_archive_of_another_node_is_refused_with_the_factor(kboot: Kboot, tmp_path: Path) -> None:

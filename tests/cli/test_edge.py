@@ -62,6 +62,15 @@ def test_a_number_out_of_range_is_told_as_profiles_tell_it(kboot: Kboot, words: 
     assert (2, ["error: usage", f"  {said}", f"hint: `kboot {words[0]} --help`"]) == (ran.status, ran.err.splitlines())
 
 
+@pytest.mark.parametrize("line", ["timeline -o -", "doctor --bundle -", "facts --record -"])
+def test_a_dash_is_not_taken_for_the_name_of_what_is_written(kboot: Kboot, line: str) -> None:
+    """It is standard output elsewhere: refused before anything is done, with the way to a file of that name."""
+    ran = kboot(*line.split())
+
+    assert 2 == ran.status
+    assert "a file of that name is ./-" in " ".join(ran.err.split())
+
+
 def test_the_hint_names_the_command_that_was_typed(kboot: Kboot) -> None:
     """An option without its value as well, of which click does not say whose it was."""
     hints = [kboot(*words).err.splitlines()[-1] for words in (("plan", "--profile"), ("cache", "gc", "--max-gib"))]

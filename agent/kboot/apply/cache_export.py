@@ -17,7 +17,7 @@ from kboot.host.bundle import Changed, read_pieces, sha256_of_files
 from kboot.host.clock import monotonic_s
 from kboot.host.files import read_small
 from kboot.host.os_errors import explained
-from kboot.host.stream import OutFile
+from kboot.host.stream import OutFile, StandardOutput
 from kboot.host.tree import TreeEntry, read_head, read_tree
 from kboot.jsontext import parse_json
 from kboot.store.cache_archive import (
@@ -57,7 +57,7 @@ class Exported:
 
 def export_cache(
     folder: Path,
-    target: Path,
+    target: Path | None,
     cpus: int,
     *,
     incomplete: bool = False,
@@ -66,7 +66,8 @@ def export_cache(
 ) -> Exported:
     """Write the archive; `target` is there, whole and durable, or as it was before. The same files give the same bytes.
 
-    incomplete: also a cache with which no engine has reached ready. stop: ends it early. emit: hears how far it is.
+    target: None is standard output. incomplete: also a cache with which no engine has reached ready. stop: ends it
+    early. emit: hears how far it is.
 
     Raises:
         ActionFailed: cache-missing, cache-not-complete, cache-changed (an engine is writing it), interrupted, or the
@@ -96,9 +97,8 @@ def export_cache(
     with _steady(folder), phase_of(emit, "write", size_bytes) as moved:
         archive_bytes = _write(found, folder, target, threads, moved, stop or threading.Event())
     seconds = monotonic_s() - started_s
-    return Exported(
-        str(target), found.key, completed is not None, len(files), size_bytes, archive_bytes, left_out, seconds
-    )
+    place = "standard output" if target is None else str(target)
+    return Exported(place, found.key, completed is not None, len(files), size_bytes, archive_bytes, left_out, seconds)
 
 
 def carried_paths(folder: Path) -> frozenset[str]:
@@ -166,7 +166,7 @@ class _steady:  # noqa: N801  (reads as a word of the `with` line)
 def _write(
     found: ArchiveList,
     folder: Path,
-    target: Path,
+    target: Path | None,
     threads: int,
     moved: Moved,
     stop: threading.Event,
@@ -175,7 +175,7 @@ def _write(
     import zstandard
 
     compressor = zstandard.ZstdCompressor(level=LEVEL, threads=threads, write_checksum=True)
-    with OutFile(target) as out:
+    with StandardOutput() if target is None else OutFile(target) as out:
         with compressor.stream_writer(cast("IO[bytes]", out), closefd=False, write_size=_BATCH_BYTES) as writer:
             for piece in _batched(_members(found, folder)):
                 if stop.is_set():

@@ -13,6 +13,7 @@ from kboot.cli.options import (
     Asked,
     Command,
     Common,
+    NewPath,
     Node,
     common_options,
     open_node,
@@ -86,7 +87,7 @@ class _Options:
     "--bundle",
     "bundle_file",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NewPath(dir_okay=False, path_type=Path),
     help="Write findings and facts to FILE (.tar.gz), without secrets, addresses and host names.",
 )
 @profile_options

@@ -11,6 +11,7 @@ from kboot.cli.options import (
     Asked,
     Command,
     Common,
+    NewPath,
     Node,
     common_options,
     open_node,
@@ -44,7 +45,7 @@ _PROGRAM_S = 10.0
     ),
 )
 @click.option(
-    "--record", "folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="Write the record here."
+    "--record", "folder", metavar="DIR", type=NewPath(path_type=Path, file_okay=False), help="Write the record here."
 )
 @profile_options
 @common_options

@@ -83,6 +83,16 @@ class AtLeast(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         )
 
 
+class NewPath(click.Path):
+    """The path of what a command is to write; `-`, which elsewhere is standard output, is not taken for a name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "-":
+            self.fail("- is no place to write this to; a file of that name is ./-", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @dataclass(frozen=True, slots=True)
 class Common:
     """The options every command takes."""
@@ -265,11 +275,13 @@ def need_this_machine(host: Host, doing: str) -> None:
         )
 
 
-def show(common: Common, text: Callable[[], str], doc: Callable[[], Mapping[str, Any]]) -> None:
-    """Print a command's result: the document with --json, else the text."""
+def show(
+    common: Common, text: Callable[[], str], doc: Callable[[], Mapping[str, Any]], *, beside: bool = False
+) -> None:
+    """Print a command's result: the document with --json, else the text. beside: on stderr, since stdout has bytes."""
     from kboot.report.document import dumps
 
-    click.echo(dumps(doc()) if common.json else text())
+    click.echo(dumps(doc()) if common.json else text(), err=beside)
 
 
 def say_beside(text: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import AtLeast, Command, Common, Node, common_options, open_node, painter
+from kboot.cli.options import AtLeast, Command, Common, NewPath, Node, common_options, open_node, painter
 from kboot.errors import ExitStatus, FactMissing
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _COMPARED = 20
     metavar="USD",
     help="Price the wait: what this node costs; without it, its class's price.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+@click.option("-o", "--output", type=NewPath(path_type=Path, dir_okay=False), help="Write to this file.")
 @common_options
 def command(
     common: Common, kind: str, asked: str | None, listing: bool, usd_per_hour: float | None, output: Path | None

@@ -55,6 +55,42 @@ class OutFile:
             os.unlink(self._temp)
 
 
+class StandardOutput:
+    """The same interface over this process's standard output, where bytes cannot be taken back. A context manager."""
+
+    def __init__(self) -> None:
+        self._size_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write all of it."""
+        left = memoryview(data)
+        with explained("write", "standard output"):
+            while left:
+                left = left[os.write(1, left) :]
+        self._size_bytes += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: nothing is held back."""
+
+    def commit(self) -> int:
+        """Make durable what can be, a file that the shell opened; return how much was written."""
+        with suppress(OSError):  # a pipe
+            os.fsync(1)
+        return self._size_bytes
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        return None
+
+
+def standard_input() -> IO[bytes]:
+    """Return this process's standard input for one pass; closing it leaves it open for others."""
+    return open(0, "rb", buffering=0, closefd=False)
+
+
 def open_to_read(path: Path) -> IO[bytes]:
     """Open a file for one pass from its beginning; a named pipe is as good."""
     with explained("open the file", path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,19 @@ from kboot.cli.options import (
     say_beside,
     show,
 )
-from kboot.errors import ExitStatus, FactMissing
+from kboot.errors import ExitStatus, FactMissing, UsageError
 
 if TYPE_CHECKING:
     from kboot.apply.cache_export import Exported
     from kboot.apply.cache_import import Imported
     from kboot.store.cache_archive import ArchiveList
 
+_FILE = click.Path(dir_okay=False, allow_dash=True)
+_DASH = "-"  # a file of that name is ./-
+_PIPE = "`kboot cache export - | ssh NODE kboot cache import -`, or name a file"
 _EXPORTED = (
     (ExitStatus.DONE, "the archive is there, whole and durable"),
+    (ExitStatus.USAGE, "standard output is a terminal"),
     (ExitStatus.PROFILE, "the configuration is not valid"),
     (ExitStatus.FACT_MISSING, "this node has no kernel cache"),
     (ExitStatus.ACTION_FAILED, "the cache is not complete, changed meanwhile, or the disk says no"),
@@ -34,7 +39,7 @@ _EXPORTED = (
 )
 _IMPORTED = (
     (ExitStatus.DONE, "the cache is there, whole and durable"),
-    (ExitStatus.USAGE, "--root: another machine than this one is meant"),
+    (ExitStatus.USAGE, "--root: another machine than this one is meant; standard input is a terminal"),
     (ExitStatus.PROFILE, "the configuration is not valid"),
     (ExitStatus.ACTION_FAILED, "it does not fit this node, is damaged, or one like it is here"),
     (ExitStatus.DOES_NOT_FIT, "the disk has no room for it"),
@@ -48,25 +53,33 @@ _IMPORTED = (
     examples=(
         ("kboot cache export cache.tar.zst", "the cache used last, for nodes like this one"),
         ("kboot cache export cache.tar.zst --key K", "another one"),
+        ("kboot cache export -", "to a pipe: `| ssh NODE kboot cache import -`"),
     ),
     statuses=_EXPORTED,
 )
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=_FILE)
 @click.option("--key", metavar="K", help="Which cache of `kboot cache status`; without it the complete one used last.")
 @click.option("--incomplete", is_flag=True, help="Also one with which no engine has reached ready yet.")
 @common_options
-def export_command(common: Common, file: Path, key: str | None, incomplete: bool) -> None:
-    """Write a folder of kernel caches to one archive: tar and zstd, with the SHA-256 of every file."""
+def export_command(common: Common, file: str, key: str | None, incomplete: bool) -> None:
+    """Write a folder of kernel caches to one archive: tar and zstd, with the SHA-256 of every file.
+
+    FILE - is standard output; what is said of the archive goes to stderr then.
+    """
     from kboot.apply.cache_export import export_cache
     from kboot.cli.watch import draw_progress
     from kboot.report.document import document, plain
 
+    piped = file == _DASH
+    if piped and sys.stdout.isatty():
+        raise UsageError("terminal", "an archive is bytes, and standard output is a terminal", hint=_PIPE)
     node = open_node(common)
     chosen = key or _last_key(node, incomplete)
     cpus = len(node.host.affinity()) if node.host.live else 1
+    target = None if piped else Path(file)
     with draw_progress(common, node) as emit:
-        done = export_cache(node.paths.cache / chosen, file, cpus, incomplete=incomplete, emit=emit)
-    show(common, lambda: _exported_text(done), lambda: document("cache-export", plain(done)))
+        done = export_cache(node.paths.cache / chosen, target, cpus, incomplete=incomplete, emit=emit)
+    show(common, lambda: _exported_text(done), lambda: document("cache-export", plain(done)), beside=piped)
 
 
 @click.command(
@@ -79,19 +92,24 @@ def export_command(common: Common, file: Path, key: str | None, incomplete: bool
     ),
     statuses=_IMPORTED,
 )
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=_FILE)
 @click.option("--replace", is_flag=True, help="Also over a complete cache of the same key, which is kept aside.")
 @own_machine_options
-def import_command(common: Common, file: Path, replace: bool) -> None:
-    """Fill a folder of kernel caches from an archive: all of it, proven and durable, or nothing."""
+def import_command(common: Common, file: str, replace: bool) -> None:
+    """Fill a folder of kernel caches from an archive: all of it, proven and durable, or nothing.
+
+    FILE - is standard input.
+    """
     from kboot.apply.cache_import import import_cache
     from kboot.cli.watch import draw_progress
-    from kboot.host.stream import open_to_read
+    from kboot.host.stream import open_to_read, standard_input
     from kboot.report.document import document, plain
 
+    if file == _DASH and sys.stdin.isatty():
+        raise UsageError("terminal", "an archive is bytes, and standard input is a terminal", hint=_PIPE)
     node = open_node(common)
     need_this_machine(node.host, "kboot cache import")
-    with open_to_read(file) as stream, draw_progress(common, node) as emit:
+    with standard_input() if file == _DASH else open_to_read(Path(file)) as stream, draw_progress(common, node) as emit:
         done = import_cache(stream, node.paths.cache, lambda found: _misfits(found, node), replace=replace, emit=emit)
     show(common, lambda: _imported_text(done), lambda: document("cache-import", plain(done)))
 
