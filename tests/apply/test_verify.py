@@ -102,6 +102,16 @@ def test_a_blob_whose_hash_is_not_its_name_fails(copied: Node) -> None:
     assert [SECOND] == [e.path for e in copied.told if isinstance(e, FileTrouble)]
 
 
+def test_a_verdict_does_not_depend_on_being_written_down(copied: Node) -> None:
+    """huggingface_hub#2797: a checkpoint on a read-only mount. A wrong file is wrong, the others are right."""
+    copied.blob(SECOND).write_bytes(FILES[SECOND][:-1] + b"B")
+    copied.store.paths.ledger.mkdir(parents=True)
+
+    assert {SECOND: "shard-hash-mismatch"} == copied.codes("full")
+    assert 1 == copied.notices().count("ledger.not_written")
+    assert {} == copied.codes("quick")
+
+
 def test_a_file_once_verified_that_rots_is_found_by_the_full_pass(fetched: Node) -> None:
     """The ledger forgets what it said of it."""
     blob = fetched.blob(SECOND)

@@ -79,6 +79,9 @@ def verify_files(
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="verify") as pool:
         outcome_of = dict(zip(ordered, pool.map(job.verify, ordered)))
     store.ledger.settle()
+    if job.unkept:
+        text = f"what was found out of {len(job.unkept)} files is not written down: {job.unkept[0]}"
+        emit(Notice("ledger.not_written", text))
     for path, error in _check_index(job).items():
         for action in (a for a in actions if a.file.path == path and outcome_of[a].error is None):
             emit(FileTrouble("verify", path, error.code, error.message, final=True))
@@ -102,6 +105,7 @@ class _Job:
     past_cache: bool
     throttle: Throttle
     headers: dict[str, structure.Header] = field(default_factory=dict)
+    unkept: list[str] = field(default_factory=list)
 
     def verify(self, action: VerifyFile) -> Outcome:
         if self.stop.is_set():
@@ -151,7 +155,7 @@ class _Job:
             raise self._condemned(file, blob, unreadable) from exc
         if (problem := self._read_structure(file, blob)) is not None:
             raise _published_broken(file, problem)
-        self.store.record_hashed(self.listing, file, hashed)
+        self._keep(lambda: self.store.record_hashed(self.listing, file, hashed))
         return Effect(size_bytes=file.size_bytes, after="every byte hashed", source="this disk")
 
     def _in_part(self, action: VerifyFile, local: LocalFile) -> Effect:
@@ -176,11 +180,11 @@ class _Job:
         if problem is not None:
             if local.state == "verified":
                 raise _published_broken(file, problem)
-            self.store.record(self.listing, file, mark, "damaged", "this disk", problem.text)
+            self._keep(lambda: self.store.record(self.listing, file, mark, "damaged", "this disk", problem.text))
             raise VerificationFailed(f"structure-{problem.code}", f"{file.path}: {problem.text}", where=(str(blob),))
         if local.state == "verified":
             return Effect("unchanged", after="structure fits, unchanged since its bytes were hashed")
-        self.store.record(self.listing, file, mark, "quick", "this disk")
+        self._keep(lambda: self.store.record(self.listing, file, mark, "quick", "this disk"))
         return Effect(after="structure fits, its bytes were not hashed")
 
     def _of_image(self, file: RemoteFile) -> Effect:
@@ -190,7 +194,7 @@ class _Job:
         found = compare_with_image(self.store.paths.state, blob, file)
         if found.how == "full" or self._read_structure(file, blob) is not None:
             return self._full(file)  # which says what is wrong, and condemns it
-        self.store.record(self.listing, file, mark, found.how, "the image")
+        self._keep(lambda: self.store.record(self.listing, file, mark, found.how, "the image"))
         return Effect(size_bytes=found.read_bytes, after=found.words, source="this disk")
 
     def _read_structure(self, file: RemoteFile, blob: Path) -> structure.Problem | None:
@@ -204,22 +208,30 @@ class _Job:
             return None
         return found
 
+    def _keep(self, write: Callable[[], object]) -> None:
+        """Write down what was found out; where nothing can be written it holds for this run."""
+        try:
+            write()
+        except ActionFailed as exc:
+            self.unkept.append(exc.message)
+
     def _condemned(self, file: RemoteFile, blob: Path, exc: VerificationFailed) -> VerificationFailed:
         """Write down that the file is not what it should be, and say what it is instead where that can be told."""
         if exc.code == "file-changed-while-read":
-            self.store.forget(self.listing, file)
+            self._keep(lambda: self.store.forget(self.listing, file))
             return exc
         try:
             mark = self.store.mark(blob)
         except OSError:  # gone meanwhile
-            self.store.forget(self.listing, file)
+            self._keep(lambda: self.store.forget(self.listing, file))
             return exc
         try:
             what = read_structure(blob, file)
         except OSError:
             what = None
         said = f"{file.path}: {what.text}" if isinstance(what, structure.Problem) else exc.message
-        self.store.record(self.listing, file, mark, "damaged", "this disk", said.removeprefix(f"{file.path}: "))
+        detail = said.removeprefix(f"{file.path}: ")
+        self._keep(lambda: self.store.record(self.listing, file, mark, "damaged", "this disk", detail))
         return VerificationFailed(
             exc.code,
             said,
