@@ -1,11 +1,39 @@
-"""What a checkpoint is: the files a pinned commit lists, and what of them is on this disk. Types only."""
+"""What a checkpoint is: the files a pinned commit lists, and what of them is on this disk. Pure."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
 WEIGHT_SUFFIXES = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_TOO_LARGE_BYTES = 1 << 63  # no file system has such a file, no database such a number
+_NAME_BYTES, _PATH_BYTES = 255, 4096  # of one name and a whole path, in every file system of Linux
+_FORBIDDEN = frozenset({"", ".", ".."})
+
+
+def is_commit(revision: str) -> bool:
+    """Return whether a revision is a full commit, which never moves."""
+    return _COMMIT.fullmatch(revision) is not None
+
+
+def is_inside(path: str) -> bool:
+    """Return whether a listed path is plain, relative and stays inside the folder it will be put in."""
+    names = path.split("/")
+    return (
+        path.isprintable()
+        and "\\" not in path
+        and not _FORBIDDEN & set(names)
+        and all(len(name.encode()) <= _NAME_BYTES for name in names)
+        and len(path.encode()) <= _PATH_BYTES
+    )
+
+
+def is_file_size(value: object) -> TypeGuard[int]:
+    """Return whether a listing may say that a file has so many bytes."""
+    return type(value) is int and 0 <= value < _TOO_LARGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)

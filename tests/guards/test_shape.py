@@ -22,7 +22,6 @@ NO_OWN_TESTS = {
     "__init__": "the version",
     "__main__": "two lines; tested by running kboot",
     "answers": "types of what asking sources and judging the answers is tested for",
-    "checkpoint": "types of what store and sources are tested for",
     "errors": "types; their statuses are tested with the command line and the documents",
     "events": "types; who follows them is tested",
 }

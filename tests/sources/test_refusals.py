@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from kboot.sources.refusals import Asked, is_commit, refusal
+from kboot.sources.refusals import Asked, refusal
 from kboot.sources.types import NotYet, RateLimited
 
 ASKED = Asked("hub:443", "org/m", "main", token="HF_TOKEN")
@@ -128,12 +128,6 @@ def test_what_the_server_says_is_passed_on(headers: dict[str, str], text: str, s
 def test_html_is_not_passed_on() -> None:
     """A web page is nobody's error message."""
     assert () == refusal(502, {}, "<!DOCTYPE html><html>…", SHARD, 0.0).where
-
-
-def test_a_commit_is_forty_digits() -> None:
-    """Branches, tags and short hashes move; only a full commit is a pin."""
-    assert is_commit("0123456789abcdef" * 2 + "01234567")
-    assert not is_commit("main") and not is_commit("a" * 39) and not is_commit("A" * 40)
 
 
 def test_what_a_store_says_is_cut() -> None:

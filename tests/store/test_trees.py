@@ -78,6 +78,7 @@ def test_a_tree_that_lost_a_bit_is_not_believed() -> None:
     [b"", b"{", b"[]", b"3", b'{"format_version": 2, "files": {}}', b'{"format_version": 1}', b"[" * 100_000,
      b'{"format_version": 1, "files": {"../x": {"size": 1, "blob_id": "' + b"b" * 40 + b'"}}}',
      b'{"format_version": 1, "files": {"x": {"size": -1, "blob_id": "' + b"b" * 40 + b'"}}}',
+     b'{"format_version": 1, "files": {"x": {"size": 9223372036854775808, "blob_id": "' + b"b" * 40 + b'"}}}',
      b'{"format_version": 1, "files": {"x": {"size": true, "blob_id": "' + b"b" * 40 + b'"}}}',
      b'{"format_version": 1, "files": {"x": {"size": 1, "blob_id": "../../x"}}}',
      b'{"format_version": 1, "files": {"x": {"size": 1, "blob_id": 3}}}',

@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from kboot.checkpoint import is_commit
 from kboot.errors import KbootError
 from kboot.events import Emit, Notice
 from kboot.host.files import atomic_write, exists, read_small
 from kboot.plan.cache import differing
-from kboot.store.layout import is_commit
 from kboot.store.ledger import forget_files, stored_rows
 from kboot.store.shares import forget_records
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile
+from kboot.checkpoint import CheckpointFacts, Listing, LocalFile, RemoteFile, is_commit
 from kboot.errors import SourceError, VerificationFailed
 from kboot.events import Emit, Notice
 from kboot.host.pagecache import resident_bytes, resident_in
 from kboot.profile.types import CheckpointAsk, Profile
 from kboot.sources.types import Found, Source
-from kboot.store.layout import is_commit
 from kboot.store.selection import LIMIT_INDEX_BYTES, find_index, reselect, select
 from kboot.store.store import Store
 from kboot.store.verifier import prove

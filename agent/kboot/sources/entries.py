@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kboot.checkpoint import RemoteFile
+from kboot.checkpoint import RemoteFile, is_file_size, is_inside
 from kboot.errors import SourceError
 from kboot.sources.secrets import mask
-from kboot.sources.types import is_inside
 
 _HEX = frozenset("0123456789abcdef")
 _LARGE_BYTES = 16 << 20  # the Hub keeps nothing of that size in git itself
-_TOO_LARGE_BYTES = 1 << 63  # no file system has such a file, no database such a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def _to_file(entry: Entry) -> RemoteFile:
             "listing-not-valid", f"the listing names {mask(str(path)[:120])!r}, which is no plain relative path"
         )
     size = (stored.size if stored else None) or entry.size
-    if type(size) is not int or not 0 <= size < _TOO_LARGE_BYTES:
+    if not is_file_size(size):
         raise SourceError("listing-not-valid", f"the listing gives {path} the size {str(size)[:40]!r}")
     blob_id = stored.sha256 if stored else entry.blob_id
     if not _is_hex(blob_id, 64 if stored else 40) or (not stored and size >= _LARGE_BYTES):

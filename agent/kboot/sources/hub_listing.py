@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+from kboot.checkpoint import is_commit
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.sources.asking import follow, joined, read_answer
 from kboot.sources.entries import Entry, Lfs, to_files, without_hashes
 from kboot.sources.http import Answer, Client
 from kboot.sources.proxies import Origin, origin_of
-from kboot.sources.refusals import NO_HUB_HINT, Asked, is_commit, refusal
+from kboot.sources.refusals import NO_HUB_HINT, Asked, refusal
 from kboot.sources.secrets import mask, without_query
 from kboot.sources.types import Found
 

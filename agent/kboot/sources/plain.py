@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from urllib.parse import quote
 
-from kboot.checkpoint import RemoteFile
+from kboot.checkpoint import RemoteFile, is_commit
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.sources.asking import check_small, follow, read_answer, read_whole
@@ -16,7 +16,7 @@ from kboot.sources.hub_listing import LISTING_S
 from kboot.sources.patience import Patience
 from kboot.sources.places import TREE_LIMIT_BYTES, files_of_tree, places_of, roots_of
 from kboot.sources.proxies import origin_of
-from kboot.sources.refusals import Asked, is_commit, refusal
+from kboot.sources.refusals import Asked, refusal
 from kboot.sources.secrets import without_query
 from kboot.sources.types import Found
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
+from kboot.checkpoint import is_commit
 from kboot.errors import SourceError
 from kboot.sources.secrets import mask
 from kboot.sources.types import NotYet, RateLimited
 
 _SKEWED = re.compile(r"RequestTimeTooSkewed|not yet valid", re.IGNORECASE)
 _SAID = re.compile(r"<(?:Message|Code)>([^<]{1,160})<")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _RESET = re.compile(r"\bt=(\d+)")
 _PAGE = re.compile(r"\s*<(?:!doctype html|html|!--)", re.IGNORECASE)
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
@@ -44,11 +44,6 @@ class Asked:
     def what(self) -> str:
         """The file or the repository."""
         return f"{self.repo}/{self.path}" if self.path else self.repo
-
-
-def is_commit(revision: str) -> bool:
-    """Return whether a revision is a full commit, which never moves."""
-    return _COMMIT.fullmatch(revision) is not None
 
 
 def refusal(status: int, headers: Mapping[str, str], text: str, asked: Asked, now_unix_s: float) -> SourceError:

@@ -8,12 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kboot.checkpoint import RemoteFile
+from kboot.checkpoint import RemoteFile, is_commit
 from kboot.errors import SourceError
 from kboot.sources.asking import check_small, read_whole
 from kboot.sources.patience import Patience
 from kboot.sources.places import TREE_LIMIT_BYTES, files_of_tree, places_of, roots_of
-from kboot.sources.refusals import is_commit
 from kboot.sources.secrets import mask
 from kboot.sources.types import Found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
@@ -129,15 +128,3 @@ class IsHub(Protocol):
 
 
 _RATE_HINT = "wait, or give a token (HF_TOKEN): its limits are higher"
-_NAME_BYTES = 255  # of one name, in every file system of Linux
-_FORBIDDEN = frozenset({"", ".", ".."})
-
-
-def is_inside(path: str) -> bool:
-    """Return whether a listed path is plain, relative and stays inside the folder it will be put in."""
-    if not path or "\0" in path or "\\" in path or path.startswith("/") or not path.isprintable():
-        return False
-    names = path.split("/")
-    if any(len(name.encode()) > _NAME_BYTES for name in names):
-        return False
-    return not _FORBIDDEN & set(names) and len(PurePosixPath(path).as_posix().encode()) <= 4096

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kboot.checkpoint import is_commit
 from kboot.errors import ActionFailed
 from kboot.host.files import atomic_write, make_dirs, read_small
 from kboot.host.paths import IMAGE_MANIFEST
@@ -22,7 +22,6 @@ SCHEMA = 1
 _KIND = "bake"
 _LIMIT_BYTES = 64 << 20
 _LATEST_UNIX_S = 1e12
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +180,7 @@ def _require_form(baked: Baked) -> None:
         and type(time_s) in (int, float)
         and 0 <= time_s < _LATEST_UNIX_S
         and isinstance(baked.commit, str)
-        and _COMMIT.fullmatch(baked.commit)
+        and is_commit(baked.commit)
     ):
         raise ValueError("a value is not of its type")
 

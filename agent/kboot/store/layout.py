@@ -14,7 +14,6 @@ from kboot.host.files import file_names, identity, link_or_copy, make_dirs, repl
 
 LinkKind = Literal["symlink", "link", "copy"]
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _BLOB_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REPO = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?", re.ASCII)
 _PREFIX = "models--"
@@ -53,19 +52,9 @@ class RepoFolder:
         return self.path / "refs" / revision
 
 
-def is_commit(revision: str) -> bool:
-    """Return whether the revision is a pin: 40 hex digits."""
-    return _COMMIT.fullmatch(revision) is not None
-
-
 def is_blob_id(name: str) -> bool:
     """Return whether the name is a sha256 or a git SHA-1 in lower-case hex."""
     return _BLOB_ID.fullmatch(name) is not None
-
-
-def is_safe_path(path: str) -> bool:
-    """Return whether a path from a listing stays inside the folder it is joined to."""
-    return bool(path) and "\0" not in path and not path.startswith("/") and not {"", ".", ".."} & set(path.split("/"))
 
 
 def repo_folder(hub: Path, repo: str) -> RepoFolder:

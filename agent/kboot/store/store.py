@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from kboot.checkpoint import Listing, LocalFile, RemoteFile
+from kboot.checkpoint import Listing, LocalFile, RemoteFile, is_commit, is_inside
 from kboot.errors import ActionFailed, VerificationFailed
 from kboot.events import Emit, Event, Notice
 from kboot.host.blocks import taken_bytes
@@ -98,7 +98,7 @@ class Store:
             UsageError: the id is on this disk in several spellings and none is exact.
         """
         spelled = layout.spelled_on_disk(self.paths.hub, repo)
-        commit = spelled and (revision if layout.is_commit(revision) else self._commit_of(spelled, revision))
+        commit = spelled and (revision if is_commit(revision) else self._commit_of(spelled, revision))
         if not spelled or not commit:
             return None
         if spelled != repo:
@@ -115,11 +115,11 @@ class Store:
         self._remembered.add((listing.repo, listing.commit))
 
     def _commit_of(self, repo: str, branch: str) -> str | None:
-        if not layout.is_safe_path(branch):
+        if not is_inside(branch):
             return None
         data = _read_or_none(self.folder(repo).ref(branch)) or b""
         commit = data.decode("ascii", "replace").strip()
-        return commit if layout.is_commit(commit) else None
+        return commit if is_commit(commit) else None
 
     def _read_tree(self, repo: str, revision: str, commit: str) -> Listing | None:
         path = self.folder(repo).tree(commit)
@@ -324,9 +324,7 @@ class Store:
             model_path.is_symlink()
             and str(model_path.readlink()) == _model_target(self.snapshot_path(listing), model_path)
             and _read_or_none(folder.tree(listing.commit)) == trees.encode_tree(listing)
-            and (
-                layout.is_commit(listing.revision) or self._commit_of(listing.repo, listing.revision) == listing.commit
-            )
+            and (is_commit(listing.revision) or self._commit_of(listing.repo, listing.revision) == listing.commit)
             and not self.unlinked(listing)
             and not self.old_parts(listing)
         )
@@ -340,7 +338,7 @@ class Store:
 
     def set_ref(self, listing: Listing) -> None:
         """Remember which commit the branch or tag stands for; nothing for a pin."""
-        if layout.is_commit(listing.revision) or not layout.is_safe_path(listing.revision):
+        if is_commit(listing.revision) or not is_inside(listing.revision):
             return
         ref = self.folder(listing.repo).ref(listing.revision)
         if self._commit_of(listing.repo, listing.revision) != listing.commit:

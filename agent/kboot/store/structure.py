@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NoReturn
 
+from kboot.checkpoint import is_inside
+
 MAX_HEADER_BYTES = 100_000_000
 """Longest header that the safetensors library reads (MAX_HEADER_SIZE in its source)."""
 
@@ -170,7 +172,7 @@ def parse_index(data: bytes) -> Index:
     if not isinstance(shard_of, dict) or not shard_of:
         raise NotValid("no weight_map, or an empty one")
     for tensor, shard in shard_of.items():
-        if not isinstance(shard, str) or not _stays_inside(shard):
+        if not isinstance(shard, str) or not is_inside(shard):
             raise NotValid(f"tensor {_short(tensor)} lies in {_short(shard)}, which is no file beside the index")
     return Index(shard_of)
 
@@ -329,10 +331,6 @@ def _tiled(tensors: Mapping[str, Tensor], room_bytes: int) -> int:
     if end < room_bytes:
         _refuse("trailing-bytes", f"has {room_bytes - end} bytes after its last tensor")
     return end
-
-
-def _stays_inside(path: str) -> bool:
-    return path.isprintable() and not {"", ".", ".."} & set(path.split("/"))
 
 
 def _short(value: object) -> str:

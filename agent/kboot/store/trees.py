@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kboot.checkpoint import Listing, RemoteFile
-from kboot.store.layout import is_blob_id, is_commit, is_safe_path
+from kboot.checkpoint import Listing, RemoteFile, is_commit, is_file_size, is_inside
+from kboot.store.layout import is_blob_id
 
 LIMIT_BYTES = 256 << 20
 """Largest tree file that is read; the largest repositories list some ten thousand files in a few MB."""
@@ -74,9 +74,9 @@ def _file(path: str, entry: Mapping[str, Any]) -> RemoteFile:
     size = entry["size"] if sha256 is None else entry["lfs_size"]
     blob_id = entry["blob_id"] if sha256 is None else sha256
     xet = entry.get("xet_hash")
-    if not is_safe_path(path):
-        raise ValueError(f"path {path!r} leaves its folder")
-    if type(size) is not int or size < 0 or not isinstance(blob_id, str) or not is_blob_id(blob_id):
+    if not is_inside(path):
+        raise ValueError(f"{path[:200]!r} is no plain relative path")
+    if not is_file_size(size) or not isinstance(blob_id, str) or not is_blob_id(blob_id):
         raise ValueError(f"{path}: size {size!r}, hash {blob_id!r}")
     return RemoteFile(path, size, blob_id, sha256, xet if isinstance(xet, str) else None)
 
