@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from kboot.plan.fit import FitAsk, fit
+from kboot.plan.memory.model import Model, model_of
+from kboot.plan.memory.shape import read_shape
+from kboot.plan.memory.tensors import TensorGroup
 from kboot.profile.types import LayoutAsk, NodeClass
 from kboot.report.text_fit import fit_text
 
@@ -25,6 +30,14 @@ def node_class(gpu: str, memory_gb: int) -> NodeClass:
 
 CLASSES = (node_class("B300", 288), node_class("B200", 192))
 LAYOUTS = (LayoutAsk(name="8x-b300", gpu="B300", gpus_per_node=8),)
+
+
+@pytest.fixture
+def dense() -> Model:
+    """8 GB of attention in one layer of eight heads, of 1,000 tokens at most."""
+    config = {"num_hidden_layers": 1, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 128}
+    attention = TensorGroup("model.layers.0.self_attn.q_proj.weight", "U8", (8000, 1000), 8 * 10**9)
+    return model_of([attention], read_shape({**config, "max_position_embeddings": 1000}))
 
 
 def test_the_table_without_a_question(golden: Golden) -> None:
@@ -49,3 +62,21 @@ def test_a_wide_table_puts_layouts_below_their_rows_and_then_leaves_spare_out() 
     assert (True, False) == ("spare" in wide, "spare" in narrow)
     assert [] == [line for line in wide.splitlines() if len(line) > 80]
     assert [] == [line for line in narrow.splitlines() if len(line) > 60]
+
+
+def test_what_a_room_is_counted_for_is_said(dense: Model) -> None:
+    """The same checkpoint by itself and in a layout: engine, dtype, length and what is kept back, and who says so."""
+    args = ("--kv-cache-dtype", "fp8", "--max-model-len", "8k", "--gpu-memory-utilization=0.95")
+    layout = LayoutAsk(name="one", gpu="B200", gpus_per_node=8, engine="tokenspeed", args=args)
+    bare, asked = (
+        " ".join(fit_text(fit(FitAsk(dense.stored_bytes, layouts, CLASSES[1:], dense))).split())
+        for layouts in ((), (layout,))
+    )
+
+    assert (
+        "counted for vllm, KV cache of dtype auto, sequences of 1,000 tokens (the model's longest); assumed, since no "
+        "profile says otherwise"
+    ) in bare
+    assert "kept back by the engine: 15.3 GB of a B200 (--gpu-memory-utilization 0.92, the default of vLLM" in bare
+    assert "counted for tokenspeed, KV cache of dtype fp8, sequences of 8,000 tokens; as in layout one" in asked
+    assert "kept back by the engine: 9.6 GB of a B200 (--gpu-memory-utilization 0.95 in layout one)" in asked

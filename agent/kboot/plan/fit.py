@@ -303,8 +303,8 @@ def _hardware(ask: FitAsk, known: NodeClass, gpus: int, nodes: int) -> FitRow:
     placed = None
     if ask.model is not None:
         like = next((a for a in ask.layouts if a.gpu == known.gpu), next(iter(ask.layouts), None))
-        engine, args = (like.engine, like.args) if like else ("vllm", ())
-        layout = LayoutAsk(name="any", gpu=known.gpu, gpus_per_node=gpus, nodes=nodes, engine=engine, args=args)
+        name, engine, args = (like.name, like.engine, like.args) if like else ("", "vllm", ())
+        layout = LayoutAsk(name=name, gpu=known.gpu, gpus_per_node=gpus, nodes=nodes, engine=engine, args=args)
         placed = best_way(ask.model, layout, known.memory_bytes) or place(ask.model, layout, known.memory_bytes)
     return FitRow("", known.gpu, gpus, nodes, known.memory_bytes, ask.weights_bytes, placed)
 

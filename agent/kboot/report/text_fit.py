@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kboot.plan.fit import FitReport, FitRow, why
+from kboot.plan.memory.kv import KV_DTYPE, asked_tokens
+from kboot.plan.memory.place import Placed
+from kboot.plan.memory.ranks import flag_value
 from kboot.quantities import show_gb
 from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
 
@@ -31,7 +34,8 @@ def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH
     lines += ["", *wrap(f"{spare}per GPU: weights on each", "note  ", width)]
     reserve = ", ".join(f"{r.name} {show_gb(r.size_bytes)}" for r in report.reserves)
     lines += wrap(f"reserve per GPU: {reserve}", "note  ", width)
-    for note in (*_limits(told), *report.notes):
+    shown = report.asked or report.rows
+    for note in (*_counted(shown), *_limits(shown), *report.notes):
         lines += wrap(note, "note  ", width)
     return join(lines)
 
@@ -59,6 +63,27 @@ def _caches(rows: Sequence[FitRow]) -> Iterator[str]:
             replicas = f" on each of {placed.degrees.data} replicas" if placed.degrees.data > 1 else ""
             text += f"; {kv.sequences:,} sequences of {kv.asked_tokens:,} tokens at once{replicas}"
         yield text
+
+
+def _counted(rows: Sequence[FitRow]) -> Iterator[str]:
+    """Name what engine, cache and length of sequences the rooms for the KV cache are counted for, and who says so."""
+    layouts_of: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.placed is not None:
+            layouts_of.setdefault(_engine_words(row.placed), {})[row.placed.layout.name] = None
+    for words, layouts in layouts_of.items():
+        whose = f"as in layout {', '.join(layouts)}" if any(layouts) else "assumed, since no profile says otherwise"
+        yield f"counted for {words}; {whose}"
+
+
+def _engine_words(placed: Placed) -> str:
+    """Return "vllm, KV cache of dtype auto, sequences of 4,096 tokens (the model's longest)"."""
+    args, kv = placed.layout.args, placed.kv
+    words = f"{placed.layout.engine}, KV cache of dtype {flag_value(args, *KV_DTYPE) or 'auto'}"
+    if kv is None or kv.asked_tokens is None:
+        return words
+    whose = "" if asked_tokens(args) else " (the model's longest)"
+    return f"{words}, sequences of {kv.asked_tokens:,} tokens{whose}"
 
 
 def _limits(rows: Sequence[FitRow]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kboot.plan.memory.ranks import Degrees, flag_value, pipeline_layers
 from kboot.plan.memory.shape import Attention, Compressed, Gqa, Kda, Mla, ModelShape, NoCache, Recurrent, Unknown
 
+KV_DTYPE = ("--kv-cache-dtype",)
 _ENDLESS = 1 << 62  # a stage that keeps states only limits no length
 _SCALE_OF = 64  # numbers of a compressed vector that share an FP8 scale of one byte
 _OVERLAP_RATIO = 4  # layers that compress over so few tokens keep two blocks of states (vLLM's coff)
@@ -55,7 +56,7 @@ def why_unknown(shape: ModelShape) -> str | None:
 
 def kv_needs(shape: ModelShape, degrees: Degrees, args: Sequence[str] = ()) -> tuple[KvNeed, ...]:
     """Return what a rank of each stage keeps. args: of the layout, for the cache's dtype and context parallelism."""
-    dtype = flag_value(args, "--kv-cache-dtype") or ""
+    dtype = flag_value(args, *KV_DTYPE) or ""
     width = 1 if dtype.startswith("fp8") else 2
     wide = dtype in ("bfloat16", "float16")  # a compressed vector is FP8 unless it is asked for otherwise
     asked = flag_value(args, "--decode-context-parallel-size", "-dcp") or "1"
@@ -74,7 +75,7 @@ def kv_room(rooms: Sequence[int], needs: Sequence[KvNeed], shape: ModelShape, ar
     rooms_of = list(zip(rooms, needs, strict=True))
     tokens, need = min(((_tokens(room, each), each) for room, each in rooms_of), key=lambda found: found[0])
     longest = shape.max_context_tokens
-    asked = _asked_tokens(args) or longest
+    asked = asked_tokens(args) or longest
     sequences = None
     if asked is not None:
         each_bytes = [n.sequence_bytes + asked * n.token_bytes for n in needs]
@@ -90,7 +91,7 @@ def _tokens(room: int, need: KvNeed) -> int:
     return left // need.token_bytes if need.token_bytes else _ENDLESS
 
 
-def _asked_tokens(args: Sequence[str]) -> int | None:
+def asked_tokens(args: Sequence[str]) -> int | None:
     """Return --max-model-len (vLLM) or --context-length (SGLang); units as vLLM reads them ("1M" = 1,048,576)."""
     text = flag_value(args, "--max-model-len", "--context-length", "--max-model-length")
     if not text:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A model laid out. ranks: every one. kv: None where the cache cannot be computed, `kv_unknown` says why.
+    """A model laid out. layout: its engine and arguments; without a name where no profile has them. ranks: every one. kv: None where the cache cannot be computed, `kv_unknown` says why.
 
     memory_bytes: of one GPU. stored: what the files have, by purpose.
     """
 
+    layout: LayoutAsk
     degrees: Degrees
     ranks: tuple[RankBytes, ...]
     memory_bytes: int
@@ -75,11 +76,11 @@ def place(model: Model, layout: LayoutAsk, memory_bytes: int, held_bytes: int = 
         largest = [max(r.total_bytes for r in ranks if r.stage == stage) for stage in range(degrees.stages)]
         rooms = [memory_bytes - size - kept for size in largest]
         kv = kv_room(rooms, kv_needs(model.shape, degrees, layout.args), model.shape, layout.args)
-    return Placed(degrees, ranks, memory_bytes, reserves, kv, unknown, model.stored)
+    return Placed(layout, degrees, ranks, memory_bytes, reserves, kv, unknown, model.stored)
 
 
 def ways(layout: LayoutAsk, model: Model) -> Iterator[LayoutAsk]:
-    """Return the layout with every division of its GPUs that engines can run, its own left out.
+    """Return the layout with every other division of its GPUs that engines can run.
 
     Tensor parallelism stays within a node and divides the heads. The pipeline has one stage; or one for each node, of
     all its GPUs.
@@ -96,7 +97,7 @@ def ways(layout: LayoutAsk, model: Model) -> Iterator[LayoutAsk]:
                 continue  # replicas of a dense model share nothing: that is another number of nodes
             parallel = ParallelAsk(data=data, tensor=tensor, pipeline=stages, expert=spread and data * tensor > 1)
             if parallel != layout.parallel:
-                yield replace(layout, name="", parallel=parallel)
+                yield replace(layout, parallel=parallel)
 
 
 def best_way(model: Model, layout: LayoutAsk, memory_bytes: int) -> Placed | None:
