@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Placed:
     """A model laid out. layout: its engine and arguments; without a name where no profile has them. ranks: every one.
 
-    kv: None where the cache cannot be computed, `kv_unknown` says why. memory_bytes: of one GPU. stored: what the files have, by purpose.
+    kv: None where the cache cannot be computed, `kv_unknown` says why. memory_bytes: of one GPU. stored: what the
+    files have, by purpose.
     """
 
     layout: LayoutAsk
