@@ -93,3 +93,59 @@ def test_common_causes_have_a_next_step(cause: str, words: str) -> None:
 def test_what_nobody_knows_has_none() -> None:
     """No advice is better than a guess."""
     assert remedy("RuntimeError: something else") is None
+
+
+@pytest.mark.parametrize(
+    ("report", "cause", "words"),
+    [
+        (
+            "vllm#49804",
+            "RuntimeError: flashinfer-cubin version (0.6.1) does not match flashinfer version (0.5.3). Please install",
+            "install flashinfer-cubin in the version of flashinfer-python",
+        ),
+        ("pytorch#123054", "ImportError: /tmp/c/cuda_utils.so: failed to map segment from shared object", "cache.dirs"),
+        (
+            "fastsafetensors#28",
+            "gds_device_buffer.cufile_register: cuFileBufRegister returned an error = 5016",
+            "GPUDir",
+        ),
+        ("vllm#20939", "ValueError: invalid literal for int() with base 10: 'GPU-64b90baa-0cf1'", "reads only numbers"),
+        ("alpaca-lora#280", "OSError: [Errno 122] Disk quota exceeded", "disk.*"),
+        ("gpuowl PR#31", "cuModuleLoadData: CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "gpu.driver_cuda_compat"),
+        ("huggingface_hub PR#4228", "Unrecognized model in /m. Should have a `model_type` key in its", "verify --mode"),
+        ("vllm#7074", "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] no error", "GLOO_SOCKET_IFNAME"),
+        ("pytorch#49081", "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up", "nvidia-uvm"),
+        ("nccl#1488", "node23:1 [2] transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'", "reset them"),
+        ("vllm#1710", "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-V (size 9637888)", "fit.shm"),
+    ],
+)
+def test_a_reported_failure_has_a_remedy(report: str, cause: str, words: str) -> None:
+    """What people wrote down of an engine that did not start."""
+    assert words in (remedy(cause) or ""), report
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("Value error, User-specified max_model_len (131072) is greater than the derived max_model_len", "lower it"),
+        (
+            "ValueError: Total number of attention heads (64) must be divisible by tensor parallel size (6).",
+            "kboot fit",
+        ),
+        ("RuntimeError: The memory capacity is unbalanced. Some GPUs may be occupied", "gpu.idle_clean"),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "kboot fit"),
+        ("RuntimeError: Ninja is required to load C++ extensions", "install it there"),
+        ("contains custom code. Please pass the argument `trust_remote_code=True` to allow", "read it"),
+        ("HFValidationError: Repo id must be in the form 'repo_name': '/models/x'", "is the folder"),
+        ("ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0", "--dtype half"),
+        ("RuntimeError: Failed to infer device type", "gpu.*"),
+        ("ValueError: World size (8) is larger than the number of available GPUs (4) in this node.", "gpu.count"),
+        ("NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory", "limits.memlock"),
+        ("RuntimeError: unable to mmap 4998 bytes from file: Cannot allocate memory (12)", "mem.overcommit"),
+        ("RuntimeError: Cannot re-initialize CUDA in forked subprocess.", "METHOD=spawn"),
+        ("OSError: [Errno 16] Device or resource busy: '/root/.triton/cache/x'", "local disk"),
+    ],
+)
+def test_what_engines_say_of_arguments_and_limits_has_a_remedy(cause: str, words: str) -> None:
+    """In their own words."""
+    assert words in (remedy(cause) or "")

@@ -12,11 +12,19 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "`kboot fit` gives the longest context that fits",
     ),
     (
-        r"out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY",
+        r"greater than the derived max_model_len",
+        "--max-model-len is more than the model's own length: lower it",
+    ),
+    (
+        r"must be divisible by tensor parallel size|is not divisible by",
+        "the model's heads or layers do not divide by the layout's degrees: `kboot fit` lists those that do",
+    ),
+    (
+        r"out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
         "`kboot fit` gives the bytes of every rank; take a layout that fits, or free the GPUs (`nvidia-smi`)",
     ),
     (
-        r"Free memory on device .* is less than desired",
+        r"Free memory on device .* is less than desired|memory capacity is unbalanced",
         "another process holds GPU memory: `kboot doctor --check gpu.idle_clean` names it",
     ),
     (
@@ -43,7 +51,7 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "the compiler is older than this GPU: name a newer one in the layout's env (TRITON_PTXAS_PATH, CUDA_HOME)",
     ),
     (
-        r"No such file or directory: 'ninja'",
+        r"No such file or directory: 'ninja'|Ninja is required",
         "kernels are built at start, and ninja is neither in PATH nor in the engine's environment: install it there",
     ),
     (
@@ -62,6 +70,11 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "nodes were started with different arguments: compare `kboot plan --rank N` of each",
     ),
     (
+        r"connectFullMesh failed",
+        "ranks do not reach one another: the addresses that the host's names have must be those of the network between "
+        "the nodes; GLOO_SOCKET_IFNAME in the layout's env names its interface",
+    ),
+    (
         r"\d/\d+ clients joined|waiting for clients",
         "a node did not come: `kboot fleet status` shows which; the first node's address and port must be open to it",
     ),
@@ -69,6 +82,19 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         r"does not recognize this architecture|architectures .* are not supported",
         "the installed release, or its transformers, is older than the model (`kboot facts` shows both): install the "
         "release that the model's page names",
+    ),
+    (
+        r"Unrecognized model in|have a `model_type` key",
+        "config.json is cut, or of a model that the installed transformers does not know: `kboot verify --mode full`, "
+        "then `kboot facts`",
+    ),
+    (
+        r"trust_remote_code=True",
+        "the model brings code of its own, which would run here: read it, then add --trust-remote-code to the layout",
+    ),
+    (
+        r"Repo id must be in the form",
+        "a path that is not there is taken for a repository: where the engine runs, is the folder it names?",
     ),
     (
         r"OfflineModeIsEnabled|offline mode is enabled|outgoing traffic has been disabled|couldn't connect to 'https?:",
@@ -82,12 +108,30 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
     (r"SafetensorError|InvalidHeader|HeaderTooLarge", "a shard is damaged: `kboot verify --mode full --repair`"),
     (
         r"CUDA driver version is insufficient|no kernel image is available|driver on your system is too old"
-        r"|unsupported toolchain|unsupported display driver|forward compatibility was attempted",
+        r"|unsupported toolchain|unsupported display driver|forward compatibility was attempted"
+        r"|UNSUPPORTED_PTX_VERSION|kernel image is invalid",
         "`kboot doctor` compares driver and engine (gpu.cuda_init, gpu.driver_cuda_compat)",
     ),
     (r"system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY", "the fabric manager is not up: `kboot doctor`"),
     (
-        r"No CUDA GPUs are available|no CUDA-capable device",
+        r"CUDA unknown error",
+        "/dev/nvidia-uvm is missing or may not be opened: `kboot doctor --check gpu.devnodes`",
+    ),
+    (
+        r"invalid literal for int\(\) with base 10: '(?:GPU|MIG)-",
+        "this release reads only numbers in CUDA_VISIBLE_DEVICES: name the GPUs by them, or install a newer release",
+    ),
+    (
+        r"Bfloat16 is only supported on GPUs",
+        "these GPUs do not compute in bfloat16: --dtype half in the layout's args",
+    ),
+    (
+        r"World size .* is larger than the number of available GPUs|invalid device ordinal"
+        r"|number of required GPUs exceeds",
+        "the engine sees fewer GPUs than the layout has: `kboot doctor --check gpu.count`; CUDA_VISIBLE_DEVICES",
+    ),
+    (
+        r"No CUDA GPUs are available|no CUDA-capable device|Failed to infer device type",
         "CUDA_VISIBLE_DEVICES, missing device files or the container hide the GPUs: `kboot doctor --check 'gpu.*'`",
     ),
     (
@@ -95,6 +139,14 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "another process has the GPU for itself: `kboot doctor --check gpu.compute_mode --check gpu.idle_clean`",
     ),
     (r"uncorrectable ECC", "the GPU has to be reset: `kboot doctor --check gpu.ecc --check gpu.row_remap`"),
+    (
+        r"\bnvls\.cc\b.*invalid argument",
+        "the fabric manager was started anew under these GPUs: reset them, or reboot",
+    ),
+    (
+        r"\bibv_(?:reg|create)_\w+",
+        "network cards may not lock memory: `kboot doctor --check limits.memlock`",
+    ),
     (
         r"unhandled (?:cuda|system) error|NCCL error|DistBackendError|collective operation timeout",
         "NCCL_DEBUG=INFO in the layout's env names the link",
@@ -106,6 +158,18 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
     (
         r"(?P<what>lib[\w.+-]+): cannot open shared object file",
         "{what} is of a package that is missing or of another CUDA release than the engine's: install the engine anew",
+    ),
+    (
+        r"failed to map segment from shared object",
+        "code may not be run from that folder (noexec): `kboot doctor --check cache.dirs`",
+    ),
+    (
+        r"(?P<what>flashinfer-\S+) version \S+ does not match",
+        "install {what} in the version of flashinfer-python, or take it away",
+    ),
+    (
+        r"cu_?file_?(?:buf_?)?register|cuFile\w+ returned an error",
+        "GPUDirect Storage does not work here: take --load-format auto in the layout's args",
     ),
     (
         r"undefined symbol",
@@ -123,7 +187,11 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         r"Bus error|SIGBUS|exit code: -7\b|: -7\}",
         "shared memory ran out, or a mapped file was cut: `kboot doctor --check fit.shm`, `kboot verify --mode quick`",
     ),
-    (r"No space left on device", "`kboot doctor --check 'disk.*'`; shared memory counts too (/dev/shm)"),
+    (r"shared memory segment|/dev/shm/.*No space left", "shared memory is full: `kboot doctor --check fit.shm`"),
+    (
+        r"No space left on device|Disk quota exceeded",
+        "`kboot doctor --check 'disk.*'`; shared memory counts too (/dev/shm)",
+    ),
     (
         r"Permission denied: |Read-only file system",
         "the engine's user may not write there: name another folder in the layout's env, or give it to that user",
@@ -132,7 +200,15 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         r"is longer than 107 characters|AF_UNIX path too long",
         "the name of a socket is too long: a shorter TMPDIR (/tmp) in the layout's env",
     ),
-    (r"Stale file handle", "that folder is on a network file system and was replaced there: use a local disk"),
+    (
+        r"Stale file handle|Device or resource busy: '/",
+        "that folder is on a network file system and was replaced there: use a local disk",
+    ),
+    (r"Cannot allocate memory", "`kboot doctor --check mem.overcommit --check fit.ram --check sys.oom`"),
+    (
+        r"Cannot re-initialize CUDA in forked subprocess",
+        "workers must not be forks of a process that uses CUDA: VLLM_WORKER_MULTIPROC_METHOD=spawn in the layout's env",
+    ),
     (r"Too many open files", "`kboot doctor --check limits.nofile`"),
     (r"can't start new thread|Resource temporarily unavailable", "`kboot doctor --check limits.nproc_pids`"),
     (
