@@ -131,7 +131,7 @@ def test_events_of_other_kinds_do_not_become_xids() -> None:
 
 def test_numbers_that_no_kernel_writes_are_cut_or_none() -> None:
     """A log of a recorded tree says anything; reading it ends, and so does writing what was read."""
-    long = "9" * 5000
+    long = "9" * 900
     log = (
         f"[{long}.1] I/O error, dev sda\n"
         f"NVRM: Xid (PCI:0000:01:00): {long}\n"
@@ -139,3 +139,10 @@ def test_numbers_that_no_kernel_writes_are_cut_or_none() -> None:
     )
 
     assert [("io-error", 0, None), ("xid", 999_999_999, None)] == [(e.kind, e.code, e.at_s) for e in kernel_events(log)]
+
+
+def test_a_line_longer_than_the_kernel_writes_is_cut() -> None:
+    """A recording may hold any: patterns are tried on what a line of the kernel can be, which bounds what they cost."""
+    (event,) = kernel_events("[ 9.1] Out of memory: Killed process 7 " + "task " * 100_000)
+
+    assert 2048 >= len(event.text)

@@ -14,7 +14,7 @@ from kboot.profile.rules import peer_of
 MOST_NODES = 4096
 """A list that names more is taken for a mistake."""
 
-_BRACKETS = re.compile(r"\[([^\]]*)\]")
+_BRACKETS = re.compile(r"\[([^][]*)\]")
 _SPAN = re.compile(r"(\d+)(?:-(\d+))?")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 

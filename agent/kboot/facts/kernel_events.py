@@ -51,6 +51,7 @@ _HUNG = re.compile(r"task .+:(\d{1,9}) blocked (?:in I/O wait )?for more than \d
 # lines that resemble the last one, so that its targets cannot be told apart.
 _SILENT = re.compile(r"nfs: server (\S+) not responding, still trying|(Lustre): \S+: Connection to .* was lost")
 _BACK = re.compile(r"nfs: server (\S+) OK|(Lustre): \S+: Connection restored to")
+_LINE_CHARS = 2048  # printk cuts at 1,024 bytes; what is longer was not said by the kernel, and is not searched
 _JOINED = 3
 """A GPU off the bus, or one that the module does not take, is said in three lines: which, its PCI id, why."""
 
@@ -74,7 +75,8 @@ def kernel_events(text: str) -> tuple[KernelEvent, ...]:
 def _timed(text: str) -> list[tuple[float | None, str]]:
     """Return each line with its time taken off."""
     lines: list[tuple[float | None, str]] = []
-    for line in text.splitlines():
+    for whole in text.splitlines():
+        line = whole[:_LINE_CHARS]
         time = _TIME.match(line)
         lines.append((float(time.group(1)), line[time.end() :]) if time else (None, line.strip()))
     return lines

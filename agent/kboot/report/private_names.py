@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = ("huggingface.co", "hf.co", "localhost", "github.com", "amazonaws.com", "googleapis.com", "windows.net")
 _URL_HOST = re.compile(r"://(?:[^/@\s]*@)?\[?([A-Za-z0-9._-]+)")
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9-]+)+")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9-]+)+")
 _ON = re.compile(r" on (\S+)")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
