@@ -19,6 +19,7 @@ REBOOT = "reboot the node; if it comes back, drain it and have the hardware look
 RMA = "drain the node and run the vendor's field diagnostics: the GPU may have to be replaced"
 VENDOR = "nothing yet; if it comes back, report it to the vendor"
 POWER = "have cooling looked at; until then the GPU draws power in steps"
+LOOK_UP = "look the number up in the vendor's Xid catalogue"
 LINK = "reset all GPUs of the NVLink domain or reboot; if it comes back, have trays and cables looked at"
 
 
@@ -65,9 +66,15 @@ XIDS: Mapping[int, Xid] = {
     67: Xid("illegal access by the driver", "warn", VENDOR),
     69: Xid("graphics engine class error", "app"),
     74: Xid("NVLink error", "fail", LINK),
+    78: Xid("vGPU did not start", "warn", "update the driver and the vGPU software of host and guest to one release"),
     79: Xid("GPU fell off the bus", "fail", REBOOT),
     80: Xid("corrupted data sent to the GPU", "app"),
     92: Xid("high rate of corrected ECC errors", "warn", RMA),
+    93: Xid(
+        "InfoROM not written: its wear limit is reached",
+        "warn",
+        "`nvflash --elsessionclear` lifts the limit; if it comes back, report it to the vendor",
+    ),
     94: Xid("contained ECC error", "warn", "restart the program that was hit; reset the GPU when it is idle"),
     95: Xid("uncontained ECC error", "fail", RESET),
     106: Xid("test message", "app"),
@@ -81,6 +88,7 @@ XIDS: Mapping[int, Xid] = {
     137: Xid("NVLink access by a program without right", "app"),
     140: Xid("unrecovered ECC error", "fail", RESET),
     141: Xid("CUDA fast path error", "app"),
+    142: Xid("video encoder exception", "warn", VENDOR),
     143: Xid("GPU initialisation failed", "fail", REBOOT),
     144: Xid("NVLink SAW error", "fail", LINK),
     145: Xid("NVLink RLW error", "fail", LINK),
@@ -95,6 +103,7 @@ XIDS: Mapping[int, Xid] = {
     156: Xid("resource retired", "warn", RESET),
     157: Xid("resource retirement failed", "fail", RMA, lasting=True),
     158: Xid("fatal GPU timeout", "fail", RESET),
+    159: Xid("error on the C2C link to a CPU", "warn", LOOK_UP),
     160: Xid("memory channel retired", "warn", RESET),
     161: Xid("memory channel could not be retired", "warn", VENDOR),
     162: Xid("power smoothing is on again", "app"),
@@ -103,15 +112,17 @@ XIDS: Mapping[int, Xid] = {
         "power smoothing is nearly worn out", "warn", "plan its replacement, or see that the site bears the steps"
     ),
     165: Xid("power smoothing is worn out", "warn", "replace the GPU, or see that the site bears the steps"),
+    166: Xid("NVLink traffic before its encryption was set up (confidential computing)", "warn", LOOK_UP),
     167: Xid("fatal PCIe timeout", "fail", REBOOT),
     168: Xid(
         "less memory: errors in a protected region", "warn", "turn ECC on (`nvidia-smi -e 1`), then reset the GPU"
     ),
     169: Xid("internal microcontroller halt", "fail", RESET),
+    170: Xid("NVLink interrupt in confidential computing", "warn", LOOK_UP),
     171: Xid("uncorrectable error in the GPU's memory", "fail", RESET),
     172: Xid("uncorrectable error in the GPU's caches", "fail", RESET),
 }
-UNKNOWN = Xid("not in kboot's table", "warn", "look the number up in the vendor's Xid catalogue")
+UNKNOWN = Xid("not in kboot's table", "warn", LOOK_UP)
 
 FABRIC_WIDE = frozenset({74, 136, *range(144, 151)})
 """On several GPUs these leave the fabric broken until a reboot, even where every tool says that all is well."""
