@@ -168,6 +168,18 @@ def test_an_engine_that_is_not_installed_is_a_failure() -> None:
     )
 
 
+def test_flashinfers_packages_are_of_one_version() -> None:
+    """vllm#49804: kernels of 0.6.1 beside 0.5.3 end every start at the import; only the CUDA they are for may differ."""
+    own = {"flashinfer-python": "0.5.3", "flashinfer-jit-cache": "0.5.3+cu130"}
+    fine = node(engine=EngineFacts("vllm", "0.33.0", None, own))
+    found = engine_version.run(
+        node(engine=EngineFacts("vllm", "0.33.0", None, own | {"flashinfer-cubin": "0.6.1"})), PROFILE, None
+    )
+
+    assert "ok" == engine_version.run(fine, PROFILE, None).status
+    assert ("fail", "flashinfer-cubin 0.6.1 beside flashinfer-python 0.5.3") == (found.status, found.seen)
+
+
 def test_locality_that_a_machine_does_not_tell_is_no_gap_of_its_own() -> None:
     """On a virtual machine every GPU's numa_node is a gap; numa.gpu_node says where that matters."""
     facts = replace(NODE, gaps=(Gap("gpu.gpus.0.numa_node", "/sys", "-1: the machine does not say"),))
