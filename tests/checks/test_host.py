@@ -169,7 +169,7 @@ def test_an_engine_that_is_not_installed_is_a_failure() -> None:
 
 
 def test_flashinfers_packages_are_of_one_version() -> None:
-    """vllm#49804: kernels of 0.6.1 beside 0.5.3 end every start at the import; only the CUDA they are for may differ."""
+    """vllm#49804: kernels of 0.6.1 beside 0.5.3 end every start at the import; their CUDA may differ."""
     own = {"flashinfer-python": "0.5.3", "flashinfer-jit-cache": "0.5.3+cu130"}
     fine = node(engine=EngineFacts("vllm", "0.33.0", None, own))
     found = engine_version.run(
