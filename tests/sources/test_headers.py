@@ -74,6 +74,15 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     assert (str(tmp_path / "gone"),) == caught.value.where
 
 
+@pytest.mark.timeout(20)
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe would be opened until somebody writes to it."""
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(FactMissing, match="pipe: is not a file"):
+        list(local_headers([("pipe", tmp_path / "pipe")]))
+
+
 def test_111_remote_headers_are_one_range_each() -> None:
     """No data is asked for, and every file is asked once."""
     files = shards(111)

@@ -64,6 +64,28 @@ def test_a_missing_file_says_where_it_was_looked_for(tmp_path: Path) -> None:
     assert 5 == len(caught.value.where)
 
 
+@pytest.mark.timeout(20)
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    """A pipe in a shared folder would be opened until somebody writes to it."""
+    (tmp_path / "sub").mkdir()
+    os.mkfifo(tmp_path / FILE.path)
+    with pytest.raises(SourceError) as caught:
+        Local(str(tmp_path)).open(REPO, COMMIT, FILE, 0)
+
+    assert "file-not-readable" == caught.value.code
+    assert "is not a file" in caught.value.message
+
+
+def test_a_small_file_that_is_shorter_there_is_told(tmp_path: Path) -> None:
+    """It is not made as long as the listing says."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / FILE.path).write_bytes(CONTENT[:-1])
+    with pytest.raises(SourceError) as caught:
+        Local(str(tmp_path)).read(REPO, COMMIT, FILE, 10_000)
+
+    assert "short-body" == caught.value.code
+
+
 def test_a_folder_cannot_vouch_for_itself(tmp_path: Path) -> None:
     """It gives no listing, and a small file larger than expected is not read."""
     source = Local(str(tmp_path))

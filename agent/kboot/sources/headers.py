@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import FactMissing, SourceError
+from kboot.host.plain_file import open_plain
 from kboot.sources.patience import Patience
 from kboot.sources.types import Source
 
@@ -84,7 +85,7 @@ def _ahead(read: Callable[[_T], Header], items: Sequence[_T], threads: int) -> I
 
 def _local(name: str, where: Path) -> Header:
     try:
-        fd = os.open(where, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_plain(where)
         try:
             size = os.fstat(fd).st_size
             length = _length(name, os.pread(fd, _LENGTH_BYTES, 0), size)

@@ -9,7 +9,8 @@ from typing import Self
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
-from kboot.sources.asking import check_small
+from kboot.host.plain_file import open_plain
+from kboot.sources.asking import check_small, read_whole
 from kboot.sources.places import places_of
 from kboot.sources.types import Found
 
@@ -38,17 +39,14 @@ class Local:
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
         check_small(file, limit_bytes)
-        data = bytearray(file.size_bytes)
-        with self.open(repo, commit, file, 0) as body:
-            body.readinto(memoryview(data))
-        return bytes(data)
+        return read_whole(self.open(repo, commit, file, 0), file)
 
     def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> LocalBody:
         """Open the file where one of the known layouts has it. See Source."""
         where = places_of(repo, commit, file)
         for name in where:
             try:
-                fd = os.open(os.path.join(self._folder, name), os.O_RDONLY | os.O_CLOEXEC)
+                fd = open_plain(os.path.join(self._folder, name))
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as exc:
