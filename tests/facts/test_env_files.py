@@ -67,6 +67,10 @@ def test_a_line_that_refers_to_itself_is_taken_as_it_stands() -> None:
         ('A="x\ny"\n', "x\ny"),
         ("  A = x\n", "x"),
         ("A=x\\ y\n", "x y"),
+        ("A=x\r\n", "x"),
+        ('A="x y"\r\n', "x y"),
+        ("A=x\\\r\nB\n", "x"),
+        ("no value \\\nA=x\n", "x"),
     ],
 )
 def test_quotes_escapes_and_long_lines(text: str, value: str) -> None:
@@ -76,7 +80,17 @@ def test_quotes_escapes_and_long_lines(text: str, value: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["# A=$B\n", "; A=$B\n", "\n", "A=1\n", 'A="x y"\n', "A='$B'\n", "HTTP_PROXY=http://proxy:3128\n", "A=a#b\n"],
+    [
+        "# A=$B\n",
+        "; A=$B\n",
+        "\n",
+        "A=1\n",
+        'A="x y"\n',
+        "A='$B'\n",
+        "HTTP_PROXY=http://proxy:3128\n",
+        "A=a#b\n",
+        "A=1\r\nB=2\r\n",
+    ],
 )
 def test_what_both_read_alike_is_not_named(text: str) -> None:
     """Comments, plain values, quoted ones, and a `#` inside a word."""
@@ -90,3 +104,13 @@ def test_what_is_no_assignment_ends_nothing() -> None:
     )
     assert () == assignments("no equals sign\n\x00\xff\n")
     assert {"A": "open"} == values('A="open')
+
+
+def test_a_comment_that_ends_in_a_backslash_is_named_with_what_it_takes() -> None:
+    """systemd#27975: Ubuntu 22.04 and RHEL 9 read the next line as part of the comment; from 254 on it counts."""
+    text = "# how many \\\nA=1\n; none \\\\\nB=2\n# \\\n# C=3\n"
+
+    assert {"A": "1", "B": "2"} == values(text)
+    assert (EnvLine("env", 2, "A", "A is not set before systemd 254: the comment above ends in \\"),) == odd_lines(
+        "env", text
+    )

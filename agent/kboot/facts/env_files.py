@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kboot.facts.upkeep_types import EnvLine
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BLANK = " \t"
+_COMMENT = ("", "#", ";")
 _ESCAPED_IN_QUOTES = '"\\`$'
 _SINGLE_QUOTED = re.compile(r"'[^']*'")
 _REFERENCE = re.compile(r"(?<!\\)(?:\$[\w{(]|`)")
@@ -37,7 +40,7 @@ def assignments(text: str) -> tuple[Assignment, ...]:
     """Return what a file says in its order; the last one of a name counts."""
     found = []
     for number, line in _lines(text):
-        if line.lstrip(_BLANK)[:1] in ("", "#", ";"):
+        if line.lstrip(_BLANK)[:1] in _COMMENT:
             continue
         key, equals, raw = line.partition("=")
         if equals:
@@ -51,7 +54,16 @@ def odd_lines(path: str, text: str) -> tuple[EnvLine, ...]:
     for each in assignments(text):
         if says := _odd(each):
             found.append(EnvLine(path, each.line, each.key if each.counts else "", says))
-    return tuple(found)
+    return tuple(sorted([*found, *_swallowed(path, text)], key=lambda e: e.line))
+
+
+def _swallowed(path: str, text: str) -> Iterator[EnvLine]:
+    """Yield the lines below a comment that ends in a backslash: they belonged to it until systemd 254."""
+    for (_, above), (number, line) in pairwise(_lines(text)):
+        key, equals, _ = line.partition("=")
+        if above.lstrip(_BLANK).startswith(("#", ";")) and _ends_escaped(above) and equals and key.lstrip(_BLANK)[:1] not in _COMMENT:
+            name = key.strip(_BLANK)
+            yield EnvLine(path, number, name, f"{name} is not set before systemd 254: the comment above ends in \\")
 
 
 def _odd(each: Assignment) -> str:
@@ -86,7 +98,7 @@ def _lines(text: str) -> list[tuple[int, str]]:
         whole = kept + line
         begun = begun if kept else number
         quote = _open_quote(whole)
-        if quote or (_ends_escaped(whole) and not whole.lstrip(_BLANK).startswith(("#", ";"))):
+        if quote or (_ends_escaped(whole) and "=" in whole and whole.lstrip(_BLANK)[:1] not in _COMMENT):
             kept = whole + "\n"
             continue
         found.append((begun, whole))
@@ -126,11 +138,13 @@ def _parse(raw: str) -> tuple[str, str]:
                 at += 1
             else:
                 out.append(c)
+        elif c == "\r":
+            break  # ends a line as \n does, except inside quotes
         elif not bare and c in ("'", '"'):
             quote = c
         elif c == "\\":
             bare, blanks = True, 0
-            out.append("" if raw[at : at + 1] in ("\n", "") else raw[at])
+            out.append("" if raw[at : at + 1] in ("\n", "\r", "") else raw[at])
             at += 1
         elif bare or c not in _BLANK:
             bare, blanks = True, blanks + 1 if c in _BLANK else 0
