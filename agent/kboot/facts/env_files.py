@@ -60,9 +60,10 @@ def odd_lines(path: str, text: str) -> tuple[EnvLine, ...]:
 def _swallowed(path: str, text: str) -> Iterator[EnvLine]:
     """Yield the lines below a comment that ends in a backslash: they belonged to it until systemd 254."""
     for (_, above), (number, line) in pairwise(_lines(text)):
-        key, equals, _ = line.partition("=")
-        if above.lstrip(_BLANK).startswith(("#", ";")) and _ends_escaped(above) and equals and key.lstrip(_BLANK)[:1] not in _COMMENT:
-            name = key.strip(_BLANK)
+        is_comment = above.lstrip(_BLANK).startswith(("#", ";"))
+        name, equals, _ = line.partition("=")
+        if is_comment and _ends_escaped(above) and equals and name.lstrip(_BLANK)[:1] not in _COMMENT:
+            name = name.strip(_BLANK)
             yield EnvLine(path, number, name, f"{name} is not set before systemd 254: the comment above ends in \\")
 
 
