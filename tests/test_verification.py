@@ -94,6 +94,19 @@ def test_a_missing_file_is_named_in_every_mode(node: Node) -> None:
     assert [{SHARD: "file-missing"}] * 3 == [failed(verify(node, mode)) for mode in ("ledger", "quick", "full")]
 
 
+def test_only_a_repair_takes_a_file_from_a_copy_on_this_disk(node: Node) -> None:
+    """A file that stands in the snapshot itself is missing to a verification, which changes nothing."""
+    blob = node.blob(SHARD)
+    link = next(node.paths.hub.glob(f"*/snapshots/*/{SHARD}"))
+    link.unlink()
+    blob.rename(link)
+
+    assert [{SHARD: "file-missing"}] * 3 == [failed(verify(node, mode)) for mode in ("ledger", "quick", "full")]
+    assert not blob.exists()
+    assert {} == failed(verify(node, "full", repair=True, offline=True))
+    assert blob.exists()
+
+
 def test_a_repair_fetches_what_is_wrong_and_proves_it(node: Node, endpoint: str) -> None:
     """Afterwards nothing is wrong, and the report has no failure left."""
     flip(node.blob(SHARD))

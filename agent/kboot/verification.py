@@ -63,7 +63,8 @@ def verify_checkpoint(
     started_unix_s = unix_s()
     asked = replace(profile, verify=replace(profile.verify, mode=mode))
     job = _job(asked, host, paths, BootOptions(offline=offline or not repair), emit, stop)
-    tools = replace(tools_of(job, host, paths, emit, stop), pace=pace)
+    sources = job.sources if repair else ()  # a copy on this disk is one, too, and nobody asked for its bytes
+    tools = replace(tools_of(job, host, paths, emit, stop), pace=pace, sources=sources)
     looked = _look(_due(job.checkpoint, started_unix_s, min_age_s), mode, profile.name, tools)
     structures = structures_of(looked)
     unproven = [f for f in job.checkpoint.files if f.state in _not_right_by(mode)]

@@ -94,7 +94,7 @@ def plain_copies(store: Store, checkpoint: CheckpointFacts, emit: Emit) -> tuple
     copies = sum(_is_plain_copy(folder / file.path, file) for file in missing)
     if not copies:
         return ()
-    emit(Notice("snapshot.copies", f"{copies} of {len(missing)} missing files stand in {folder}: taken from there"))
+    emit(Notice("snapshot.copies", f"{copies} of {len(missing)} missing files stand in {folder}: a fetch takes them"))
     return (Local(str(folder)),)
 
 
