@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -428,15 +429,17 @@ def test_full_disk_is_known_before_the_first_byte(tmp_path: Path) -> None:
     assert [] == got.leftovers()
 
 
-BIG = {"big.safetensors": data(80 << 20, 9)}
+@cache
+def big() -> dict[str, bytes]:
+    return {"big.safetensors": data(80 << 20, 9)}
 
 
 def test_a_lone_slow_file_is_fetched_by_several_streams(tmp_path: Path) -> None:
     """Where one connection is slow, idle streams take pieces of the file; the hash still follows from the front."""
-    with FakeHub(BIG, rate_bytes_s=16 << 20) as hub:
-        got = fetch(tmp_path, BIG, sources_of(hub.url), replace(ASK, streams=4))
+    with FakeHub(big(), rate_bytes_s=16 << 20) as hub:
+        got = fetch(tmp_path, big(), sources_of(hub.url), replace(ASK, streams=4))
 
-    assert BIG["big.safetensors"] == got.blob("big.safetensors")
+    assert big()["big.safetensors"] == got.blob("big.safetensors")
     ranges = {r.range for r in hub.requests}
     assert 3 <= len(ranges) and "" in ranges
 
@@ -444,18 +447,18 @@ def test_a_lone_slow_file_is_fetched_by_several_streams(tmp_path: Path) -> None:
 def test_stopping_keeps_what_arrived(tmp_path: Path) -> None:
     """When kboot is told to stop, what has arrived is durable, and the next run asks only for the rest."""
     stop, begun = threading.Event(), threading.Event()
-    with FakeHub(BIG, rate_bytes_s=16 << 20) as hub:
+    with FakeHub(big(), rate_bytes_s=16 << 20) as hub:
         threading.Thread(target=lambda: (begun.wait(30), stop.set()), daemon=True).start()
-        got = fetch(tmp_path, BIG, sources_of(hub.url), replace(ASK, streams=1), stop, on_event=begun)
+        got = fetch(tmp_path, big(), sources_of(hub.url), replace(ASK, streams=1), stop, on_event=begun)
         kept = got.kept_bytes("big.safetensors")
         hub.requests.clear()
         hub.rate_bytes_s = 0
-        again = fetch(tmp_path, BIG, sources_of(hub.url), replace(ASK, streams=1))
+        again = fetch(tmp_path, big(), sources_of(hub.url), replace(ASK, streams=1))
 
     assert ["interrupted"] == got.errors
     assert 0 < kept < 80 << 20
     assert [f"bytes={kept}-"] == [r.range for r in hub.requests]
-    assert BIG["big.safetensors"] == again.blob("big.safetensors")
+    assert big()["big.safetensors"] == again.blob("big.safetensors")
     assert kept == again.done[0].reused_bytes
 
 
@@ -474,10 +477,10 @@ print(got.errors)
 
 def test_kill_9_loses_nothing_that_was_noted(tmp_path: Path) -> None:
     """A process killed in mid-fetch: the next one trusts the page cache, asks for the rest, and the file is right."""
-    listing = listing_of(BIG)
+    listing = listing_of(big())
     (file,) = listing.files
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with FakeHub(BIG, rate_bytes_s=24 << 20) as hub:
+    with FakeHub(big(), rate_bytes_s=24 << 20) as hub:
         argv = [sys.executable, "-c", CHILD, str(tmp_path), hub.url, file.blob_id, str(file.size_bytes)]
         from fakes.checkpoints import paths_in
         from kboot.store.store import Store
@@ -491,10 +494,10 @@ def test_kill_9_loses_nothing_that_was_noted(tmp_path: Path) -> None:
         kept = have_bytes(part, file)
         hub.requests.clear()
         hub.rate_bytes_s = 0
-        got = fetch(tmp_path, BIG, sources_of(hub.url), replace(ASK, streams=1))
+        got = fetch(tmp_path, big(), sources_of(hub.url), replace(ASK, streams=1))
 
     assert 20 << 20 <= kept
-    assert BIG["big.safetensors"] == got.blob("big.safetensors")
+    assert big()["big.safetensors"] == got.blob("big.safetensors")
     assert kept == got.done[0].reused_bytes
     assert all(r.range for r in hub.requests), "nothing was asked for from byte 0"
 
@@ -502,16 +505,16 @@ def test_kill_9_loses_nothing_that_was_noted(tmp_path: Path) -> None:
 def test_bytes_lost_by_the_disk_are_noticed_at_once(tmp_path: Path) -> None:
     """A partial whose first bytes changed since they were written is begun again, and the source is not blamed."""
     stop, begun = threading.Event(), threading.Event()
-    with FakeHub(BIG, rate_bytes_s=16 << 20) as hub:
+    with FakeHub(big(), rate_bytes_s=16 << 20) as hub:
         threading.Thread(target=lambda: (begun.wait(30), stop.set()), daemon=True).start()
-        got = fetch(tmp_path, BIG, sources_of(hub.url), replace(ASK, streams=1), stop, on_event=begun)
+        got = fetch(tmp_path, big(), sources_of(hub.url), replace(ASK, streams=1), stop, on_event=begun)
         part = got.store.part_path(REPO, got.listing.files[0].blob_id)
         with part.open("r+b") as file:
             file.write(b"\0" * 100)
         hub.rate_bytes_s = 0
-        again = fetch(tmp_path, BIG, sources_of(hub.url), replace(ASK, streams=2))
+        again = fetch(tmp_path, big(), sources_of(hub.url), replace(ASK, streams=2))
 
-    assert BIG["big.safetensors"] == again.blob("big.safetensors")
+    assert big()["big.safetensors"] == again.blob("big.safetensors")
     assert "partial-damaged" in again.troubles
     assert "source.demoted" not in again.notices
 

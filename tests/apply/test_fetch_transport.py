@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,20 @@ from fakes.hub import FakeHub, Flip, Status
 from kboot.checkpoint import Listing
 
 HF = replace(ASK, transport="hf_transfer", streams=2)
-LARGE = {"model-1.safetensors": random.Random(3).randbytes(20_000_000), "config.json": b"{}"}
 TOKEN = {"HF_TOKEN": "hf_secretsecret"}
+
+
+@cache
+def large() -> dict[str, bytes]:
+    return {"model-1.safetensors": random.Random(3).randbytes(20_000_000), "config.json": b"{}"}
 
 
 def test_large_files_come_by_hf_transfer_and_are_proven(tmp_path: Path) -> None:
     """Resolved by us with the token, brought by the worker without it; small files come as always."""
-    with FakeHub(LARGE, cdn=True, token="hf_secretsecret") as hub:
-        got = fetch(tmp_path, LARGE, sources_of(hub.url, env=TOKEN), HF)
+    with FakeHub(large(), cdn=True, token="hf_secretsecret") as hub:
+        got = fetch(tmp_path, large(), sources_of(hub.url, env=TOKEN), HF)
 
-    assert LARGE == {path: got.blob(path) for path in LARGE}
+    assert large() == {path: got.blob(path) for path in large()}
     assert [] == got.leftovers()
     assert {f"hub {hub.url}"} == {o.source for o in got.outcomes}
     assert 0 == sum(e.reused_bytes for e in got.done)
@@ -37,11 +42,11 @@ def test_large_files_come_by_hf_transfer_and_are_proven(tmp_path: Path) -> None:
 
 def test_wrong_bytes_by_hf_transfer_are_fetched_again_by_http(tmp_path: Path) -> None:
     """The library does not look at what it brings: the hash does, and the file comes the usual way."""
-    with FakeHub(LARGE) as hub:
+    with FakeHub(large()) as hub:
         hub.fault("model-1.safetensors", *[Flip(0)] * 4)  # our probe, the library's, and its two chunks
-        got = fetch(tmp_path, LARGE, sources_of(hub.url), HF)
+        got = fetch(tmp_path, large(), sources_of(hub.url), HF)
 
-    assert LARGE["model-1.safetensors"] == got.blob("model-1.safetensors")
+    assert large()["model-1.safetensors"] == got.blob("model-1.safetensors")
     assert ["shard-hash-mismatch"] == got.troubles
     assert "source.demoted" not in got.notices
 
@@ -50,12 +55,12 @@ def test_wrong_bytes_by_hf_transfer_are_fetched_again_by_http(tmp_path: Path) ->
 def test_where_it_cannot_work_http_does(tmp_path: Path, why: str) -> None:
     """A Hub that gives bytes only with the token, or a transfer that fails: fetched by http, and the reason is told."""
     token = "hf_secretsecret" if why == "token" else ""
-    with FakeHub(LARGE, token=token) as hub:
+    with FakeHub(large(), token=token) as hub:
         if why == "failure":
             hub.fault("model-1.safetensors", *[Status(404)] * 1)
-        got = fetch(tmp_path, LARGE, sources_of(hub.url, env=TOKEN if token else {}), HF)
+        got = fetch(tmp_path, large(), sources_of(hub.url, env=TOKEN if token else {}), HF)
 
-    assert LARGE == {path: got.blob(path) for path in LARGE}
+    assert large() == {path: got.blob(path) for path in large()}
     assert ["transport.changed"] == got.notices
     assert [] == got.leftovers()
 
@@ -92,14 +97,14 @@ def test_files_of_the_deduplicated_store_come_by_hf_xet_and_are_proven(tmp_path:
     """The Hub is asked where they are, with the token; not one byte of them comes from it."""
     store, node = tmp_path / "store", tmp_path / "node"
     store.mkdir()
-    with FakeHub(LARGE, token="hf_secretsecret") as hub:
-        listing = in_cas(store, hub, LARGE)
+    with FakeHub(large(), token="hf_secretsecret") as hub:
+        listing = in_cas(store, hub, large())
         got = fetch(node, listing, sources_of(hub.url, env=TOKEN), XET)
         sent_bytes = hub.sent_bytes
 
-    assert LARGE == {path: got.blob(path) for path in LARGE}
+    assert large() == {path: got.blob(path) for path in large()}
     assert ([], []) == (got.leftovers(), got.notices)
-    assert len(LARGE["config.json"]) == sent_bytes
+    assert len(large()["config.json"]) == sent_bytes
 
 
 @pytest.mark.slow
@@ -107,27 +112,27 @@ def test_another_file_by_hf_xet_is_fetched_again_by_http(tmp_path: Path) -> None
     """The store gives what its hash names, which is not what the commit lists: the hash decides."""
     store, node = tmp_path / "store", tmp_path / "node"
     store.mkdir()
-    other = {**LARGE, "model-1.safetensors": random.Random(4).randbytes(20_000_000)}
-    with FakeHub(LARGE) as hub:
+    other = {**large(), "model-1.safetensors": random.Random(4).randbytes(20_000_000)}
+    with FakeHub(large()) as hub:
         listing = in_cas(store, hub, other)
-        right = {f.path: f for f in listing_of(LARGE).files}
+        right = {f.path: f for f in listing_of(large()).files}
         listing = replace(listing, files=tuple(replace(right[f.path], xet_hash=f.xet_hash) for f in listing.files))
         got = fetch(node, listing, sources_of(hub.url), XET)
 
-    assert LARGE == {path: got.blob(path) for path in LARGE}
+    assert large() == {path: got.blob(path) for path in large()}
     assert ["shard-hash-mismatch"] == got.troubles
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_where_hf_xet_cannot_work_http_does(tmp_path: Path, known: bool) -> None:
     """A store that cannot be reached is told; a file that the Hub keeps elsewhere is no trouble at all."""
-    with FakeHub(LARGE) as hub:
-        listing = listing_of(LARGE)
+    with FakeHub(large()) as hub:
+        listing = listing_of(large())
         if known:
             hub.xet, hub.cas_url = {"model-1.safetensors": "c" * 64}, f"local://{tmp_path}/nothing"
             listing = replace(listing, files=tuple(replace(f, xet_hash=hub.xet.get(f.path)) for f in listing.files))
         got = fetch(tmp_path / "node", listing, sources_of(hub.url), XET)
 
-    assert LARGE == {path: got.blob(path) for path in LARGE}
+    assert large() == {path: got.blob(path) for path in large()}
     assert (["transport.changed"] if known else []) == got.notices
     assert [] == got.leftovers()

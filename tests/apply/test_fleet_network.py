@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -44,7 +45,9 @@ def shard(seed: int) -> bytes:
     return framed(header.ljust(67), Random(seed).randbytes(data))
 
 
-FILES = {f"model-{n:05d}-of-{SHARDS:05d}.safetensors": shard(n) for n in range(SHARDS)} | {"config.json": b"{}"}
+@cache
+def contents() -> dict[str, bytes]:
+    return {f"model-{n:05d}-of-{SHARDS:05d}.safetensors": shard(n) for n in range(SHARDS)} | {"config.json": b"{}"}
 
 
 @dataclass
@@ -108,8 +111,8 @@ command = ["/bin/true"]
     @contextmanager
     def serving(self, number: int, board: type[Board]) -> Iterator[None]:
         """Let a node answer that has every file, and gives what a kind of board gives."""
-        store, listing = Store(paths_in(self.folder / f"n{number}")), listing_of(FILES)
-        fetch_all(store, listing, FILES)
+        store, listing = Store(paths_in(self.folder / f"n{number}")), listing_of(contents())
+        fetch_all(store, listing, contents())
         key, address = read_key(self.key), self.cluster.address(number)
         server = self.cluster.on(number, lambda: PeerServer(address, 7417, key, {}, lambda _event: None))
         server.offer(board(listing, store))
@@ -125,7 +128,7 @@ command = ["/bin/true"]
 
     def whole(self, *numbers: int) -> bool:
         """Return whether nodes have every file."""
-        return all(set(FILES.values()) <= self.blobs(number) for number in numbers)
+        return all(set(contents().values()) <= self.blobs(number) for number in numbers)
 
     def wait_until_whole(self, *numbers: int) -> None:
         """Wait until nodes have every file."""
@@ -156,7 +159,7 @@ def done(processes: list[subprocess.Popen[str]]) -> list[dict[str, object]]:
 def fleet(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fleet]:
     """So many nodes as the test asks for, behind an origin that sends 100 Mbit/s to all of them together."""
     count = request.param
-    with Cluster(count + 1) as cluster, cluster.on(0, lambda: FakeHub(FILES, address=cluster.address(0))) as hub:
+    with Cluster(count + 1) as cluster, cluster.on(0, lambda: FakeHub(contents(), address=cluster.address(0))) as hub:
         cluster.limit(0, 100)
         yield Fleet(cluster, hub, tmp_path, count)
         print(f"{hub.sent_bytes / COPY_BYTES:.3f} copies")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -35,7 +36,9 @@ def shard(seed: int) -> bytes:
     return framed(header, Random(seed).randbytes(5 * MIB))
 
 
-FILES = {f"model-{n}.safetensors": shard(n) for n in range(3)} | {"config.json": b"{}"}
+@cache
+def contents() -> dict[str, bytes]:
+    return {f"model-{n}.safetensors": shard(n) for n in range(3)} | {"config.json": b"{}"}
 
 
 @dataclass
@@ -81,7 +84,7 @@ def together(boots: list[Boot]) -> list[str]:
 
 def test_boots_of_a_fleet_share_their_origin(tmp_path: Path) -> None:
     """Three nodes fetch at once: each is done, and the Hub was asked for about one copy."""
-    with FakeHub(FILES) as hub:
+    with FakeHub(contents()) as hub:
         boots = [Boot(tmp_path / f"n{n}", hub, n, 3) for n in (1, 2, 3)]
 
         assert ["done"] * 3 == together(boots)
@@ -90,7 +93,7 @@ def test_boots_of_a_fleet_share_their_origin(tmp_path: Path) -> None:
 
 def test_a_process_gives_as_long_as_it_lives(tmp_path: Path) -> None:
     """A daemon's node has booted; one that comes an hour later asks the Hub for no file."""
-    with FakeHub(FILES) as hub, Peering(Paths(tmp_path, tmp_path, tmp_path)) as peering:
+    with FakeHub(contents()) as hub, Peering(Paths(tmp_path, tmp_path, tmp_path)) as peering:
         first = Boot(tmp_path / "n1", hub, 1, 2, peering)
         assert "done" == first.run().status
         hub.requests.clear()
@@ -102,7 +105,7 @@ def test_a_process_gives_as_long_as_it_lives(tmp_path: Path) -> None:
 
 def test_a_second_boot_of_a_process_is_the_same_member(tmp_path: Path) -> None:
     """The port is kept; another profile leaves the fleet."""
-    with FakeHub(FILES) as hub, Peering(Paths(tmp_path, tmp_path, tmp_path)) as peering:
+    with FakeHub(contents()) as hub, Peering(Paths(tmp_path, tmp_path, tmp_path)) as peering:
         one = Boot(tmp_path / "n1", hub, 1, 1, peering)
         member = peering.join(one.asked, one.node.host, one.node.seen.append)
 
@@ -115,7 +118,7 @@ def test_a_second_boot_of_a_process_is_the_same_member(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_keeps_no_node_from_its_work(tmp_path: Path) -> None:
     """As where the daemon has it, and somebody fetches by hand: it is said."""
-    with FakeHub(FILES) as hub:
+    with FakeHub(contents()) as hub:
         taken = RangeServer(own_address(1), 7417, lambda _: Reply(200))
         one = Boot(tmp_path / "n1", hub, 1, 1)
         status = one.run().status
@@ -127,7 +130,7 @@ def test_a_port_that_is_taken_keeps_no_node_from_its_work(tmp_path: Path) -> Non
 
 def test_a_node_that_is_none_of_the_fleet_works_alone(tmp_path: Path) -> None:
     """It is said, and nothing is asked of the others."""
-    with FakeHub(FILES) as hub:
+    with FakeHub(contents()) as hub:
         one = Boot(tmp_path / "n9", hub, 9, 2)
 
         assert "done" == one.run().status
@@ -136,7 +139,7 @@ def test_a_node_that_is_none_of_the_fleet_works_alone(tmp_path: Path) -> None:
 
 def test_the_first_node_behind_a_name_need_not_wait_for_others(tmp_path: Path) -> None:
     """Nobody else is there yet; whoever comes while it fetches would be noticed."""
-    with FakeHub(FILES) as hub:
+    with FakeHub(contents()) as hub:
         node = Boot(tmp_path / "n1", hub, 1, 1)
         fleet = replace(node.asked.fleet, discovery="dns", peers=(), dns=own_address(1))
         asked, tell = replace(node.asked, fleet=fleet), node.node.seen.append
@@ -148,7 +151,7 @@ def test_the_first_node_behind_a_name_need_not_wait_for_others(tmp_path: Path) -
 
 def test_a_fleet_without_a_key_is_refused(tmp_path: Path) -> None:
     """Before anything is asked or answered."""
-    with FakeHub(FILES) as hub:
+    with FakeHub(contents()) as hub:
         one = Boot(tmp_path / "n1", hub, 1, 2)
         one.key.unlink()
         with pytest.raises(ActionFailed) as caught:

@@ -3,11 +3,13 @@ import os
 import subprocess
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from kboot.apply.warm import not_kept, slow_faults, warm_files
+from kboot.checkpoint import Listing
 from kboot.events import Event, FileDone, Notice
 from kboot.host.pagecache import resident_bytes, resident_in
 from kboot.plan.types import WarmFile
@@ -20,23 +22,32 @@ fake = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(fake)
 
 MIB = 1 << 20
-FILES = {f"model-{n}.safetensors": fake.shard({"w": 16 * MIB}, n) for n in range(3)}
-LISTING = fake.listing(FILES)
+
+
+@cache
+def contents() -> dict[str, bytes]:
+    return {f"model-{n}.safetensors": fake.shard({"w": 16 * MIB}, n) for n in range(3)}
+
+
+@cache
+def listed() -> Listing:
+    listing: Listing = fake.listing(contents())
+    return listing
 
 
 class Node:
     def __init__(self, folder: Path) -> None:
         self.store = Store(fake.paths_in(folder))
-        fake.fetch_all(self.store, LISTING, FILES)
+        fake.fetch_all(self.store, listed(), contents())
         self.told: list[Event] = []
         self.stop = threading.Event()
 
     def blobs(self) -> list[Path]:
-        return [self.store.blob_path(LISTING.repo, f.blob_id) for f in LISTING.files]
+        return [self.store.blob_path(listed().repo, f.blob_id) for f in listed().files]
 
     def warm(self, budget_bytes: int) -> tuple[Outcome, ...]:
-        actions = [WarmFile(f, 0, "test") for f in LISTING.files]
-        return warm_files(actions, LISTING, self.store, budget_bytes, self.told.append, self.stop)
+        actions = [WarmFile(f, 0, "test") for f in listed().files]
+        return warm_files(actions, listed(), self.store, budget_bytes, self.told.append, self.stop)
 
     def resident(self) -> list[int]:
         return [resident_bytes(blob) or 0 for blob in self.blobs()]
@@ -64,7 +75,7 @@ def test_cold_files_are_read_and_measured(cold: Node) -> None:
     """Before and after are what the kernel says, not what was read."""
     outcomes = cold.warm(1 << 40)
 
-    sizes = [f.size_bytes for f in LISTING.files]
+    sizes = [f.size_bytes for f in listed().files]
     assert all(map(is_warm, cold.resident(), sizes))
     assert ["done"] * 3 == [o.status for o in outcomes]
     assert [f"0 of {size} bytes in the page cache" for size in sizes] == [o.before for o in outcomes]
@@ -76,13 +87,13 @@ def test_cold_files_are_read_and_measured(cold: Node) -> None:
 def test_only_what_this_nodes_ranks_load_is_read(cold: Node) -> None:
     """Four of sixteen MiB, in two stretches; before and after are about those."""
     ranges = ((0, 2 * MIB), (8 * MIB, 10 * MIB))
-    action = WarmFile(LISTING.files[0], 0, "test", ranges)
-    (outcome,) = warm_files([action], LISTING, cold.store, 1 << 40, cold.told.append, cold.stop)
+    action = WarmFile(listed().files[0], 0, "test", ranges)
+    (outcome,) = warm_files([action], listed(), cold.store, 1 << 40, cold.told.append, cold.stop)
 
     assert (4 * MIB, f"0 of {4 * MIB} bytes in the page cache") == (outcome.size_bytes, outcome.before)
     assert is_warm(resident_in(cold.blobs()[0], ranges) or 0, 4 * MIB)
     assert [0, 0] == cold.resident()[1:]
-    again = (warm_files([action], LISTING, cold.store, 1 << 40, cold.told.append, cold.stop)[0] for _ in range(20))
+    again = (warm_files([action], listed(), cold.store, 1 << 40, cold.told.append, cold.stop)[0] for _ in range(20))
     assert any(outcome.size_bytes < MIB for outcome in again), "what is there is not read again"
 
 
@@ -102,9 +113,9 @@ def test_only_what_is_not_resident_is_read(cold: Node) -> None:
 
     outcome = cold.warm(1 << 40)[0]
 
-    assert 9 * MIB <= there < LISTING.files[0].size_bytes
-    assert LISTING.files[0].size_bytes - there <= outcome.size_bytes <= LISTING.files[0].size_bytes - 8 * MIB
-    assert is_warm(cold.resident()[0], LISTING.files[0].size_bytes)
+    assert 9 * MIB <= there < listed().files[0].size_bytes
+    assert listed().files[0].size_bytes - there <= outcome.size_bytes <= listed().files[0].size_bytes - 8 * MIB
+    assert is_warm(cold.resident()[0], listed().files[0].size_bytes)
 
 
 def test_a_file_that_was_almost_warm_is_not_taken_for_one_that_does_not_stay(cold: Node) -> None:
@@ -126,7 +137,7 @@ def test_the_budget_ends_the_reading(cold: Node) -> None:
     outcomes = cold.warm(20 * MIB)
 
     assert 20 * MIB == sum(o.size_bytes for o in outcomes)
-    assert sum(f.size_bytes for f in LISTING.files) > sum(cold.resident())
+    assert sum(f.size_bytes for f in listed().files) > sum(cold.resident())
 
 
 def test_without_memory_for_it_nothing_is_read(cold: Node) -> None:
@@ -165,6 +176,7 @@ spec.loader.exec_module(test_warm)
 store = test_warm.Store(test_warm.fake.paths_in(folder))
 node = object.__new__(test_warm.Node)
 node.store, node.told, node.stop = store, [], test_warm.threading.Event()
+test_warm.listed()  # made before there is a limit
 (group / "cgroup.procs").write_text(str(os.getpid()))
 outcomes = node.warm(1 << 40)
 print([e.event for e in node.told if hasattr(e, "event")], [o.status for o in outcomes])

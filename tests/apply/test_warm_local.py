@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from fakes import checkpoints as fake
 from kboot.apply.warm_local import with_loaded_ranges
-from kboot.checkpoint import CheckpointFacts
+from kboot.checkpoint import CheckpointFacts, Listing
 from kboot.events import Event, Notice
 from kboot.facts.types import MemoryFacts
 from kboot.plan.fetch import plan_warm
@@ -20,25 +21,34 @@ from kboot.store.store import Store
 
 MIB = 1 << 20
 TENSORS = {f"model.layers.0.mlp.experts.{n}.w.weight": 2 * MIB for n in range(8)} | {"model.norm.weight": 4096}
-FILES = {"model.safetensors": fake.shard(TENSORS, 7), "config.json": b'{"n_routed_experts": 8, "num_hidden_layers": 1}'}
-LISTING = fake.listing(FILES)
 LAYOUT = LayoutAsk(name="pair", gpu="H200", gpus_per_node=1, nodes=2, parallel=ParallelAsk(data=2, expert=True))
 MEMORY = MemoryFacts(1 << 40, 1 << 40, None, 0, 0, None, None)
 
 
+@cache
+def contents() -> dict[str, bytes]:
+    config = b'{"n_routed_experts": 8, "num_hidden_layers": 1}'
+    return {"model.safetensors": fake.shard(TENSORS, 7), "config.json": config}
+
+
+@cache
+def listed() -> Listing:
+    return fake.listing(contents())
+
+
 def checkpoint(folder: Path) -> tuple[Store, CheckpointFacts]:
     store = Store(fake.paths_in(folder))
-    fake.fetch_all(store, LISTING, FILES)
-    files = tuple(replace(f, resident_bytes=0) for f in store.local(LISTING))
-    return store, CheckpointFacts(LISTING, files, "/snapshots/c", True)
+    fake.fetch_all(store, listed(), contents())
+    files = tuple(replace(f, resident_bytes=0) for f in store.local(listed()))
+    return store, CheckpointFacts(listed(), files, "/snapshots/c", True)
 
 
 def shared(folder: Path, layout: LayoutAsk, seen: list[Event], rank: int = 1) -> CheckpointFacts:
     store, facts = checkpoint(folder)
-    content = FILES["model.safetensors"]
+    content = contents()["model.safetensors"]
     length = int.from_bytes(content[:8], "little")
     groups = read_tensors([("model.safetensors", content[8 : 8 + length], len(content) - 8 - length)])
-    model = model_of(groups, read_shape(json.loads(FILES["config.json"])))
+    model = model_of(groups, read_shape(json.loads(contents()["config.json"])))
     return with_loaded_ranges(facts, store, layout, rank, model, seen.append)
 
 

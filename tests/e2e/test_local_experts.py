@@ -26,7 +26,6 @@ from kboot.report.types import BootReport
 
 pytestmark = pytest.mark.timeout(240)  # a busy machine
 
-FILES = moe(2)
 DEADLINE_S = 150.0
 
 
@@ -94,7 +93,7 @@ def together(nodes: list[Booting]) -> list[BootReport]:
 
 def test_two_nodes_boot_from_their_parts(tmp_path: Path) -> None:
     """Each hands over what its ranks load, the report says what was not proven by a hash, and again it does nothing."""
-    with FakeHub(FILES) as hub:
+    with FakeHub(moe(2)) as hub:
         nodes = [Booting(tmp_path / f"n{n}", hub.url, n) for n in (1, 2)]
         reports = together(nodes)
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,6 +51,7 @@ PATIENCE_S = 120.0  # long: no test waits for it
 MEMORY = MemoryFacts(64 << 30, 64 << 30, None, 0, 0, None, None)
 
 
+@cache
 def moe(shards: int = 4) -> dict[str, bytes]:
     """Return a checkpoint with a layer of eight experts in each shard, 1 MiB each, and what every node needs."""
     files, weight_map = {}, {}
