@@ -54,6 +54,25 @@ def test_the_serving_path_has_every_wanted_file(node: Node) -> None:
     assert node.store.is_published(LISTING, node.model)
 
 
+def test_links_are_durable_before_the_serving_path_leads_to_them(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder is synced once, after its last link, not once for each: 111 shards would wait for the disk 111 times."""
+    steps: list[tuple[str, str]] = []
+    sync, rename = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (steps.append(("sync", os.readlink(f"/proc/self/fd/{fd}"))), sync(fd)))
+    monkeypatch.setattr(os, "replace", lambda old, new: (steps.append(("name", str(new))), rename(old, new)))
+
+    node.publish()
+
+    snapshot = node.store.snapshot_path(LISTING)
+    links = [("name", str(snapshot / path)) for path in FILES]
+    syncs = [("sync", str(snapshot)), ("sync", str(snapshot / "encoding"))]
+    after_links = steps[max(map(steps.index, links)) :]
+    assert sorted(syncs) == sorted(s for s in after_links[: after_links.index(("name", str(node.model)))] if s in syncs)
+    assert ("sync", str(node.model.parent)) == steps[-1]
+    made = [("sync", str(snapshot))]  # when the folder "encoding" was made in it
+    assert sorted(syncs + made) == sorted(s for s in steps if s in syncs)
+
+
 def test_every_link_is_relative(node: Node) -> None:
     """B046: a state folder that is moved, or baked below another root, still works."""
     node.publish()

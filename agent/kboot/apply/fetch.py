@@ -262,8 +262,8 @@ def _reserve(jobs: Sequence[Job], in_place: bool) -> None:
         DoesNotFit: there is no room for all; what was taken for this run is given back.
     """
     large = [job for job in jobs if job.action.file.size_bytes >= _RESERVE_FROM_BYTES]
-    for job in jobs:
-        files.make_dirs(job.part_path.parent)
+    for folder in {job.part_path.parent for job in jobs}:
+        files.make_dirs(folder)
     for job in large:
         with _alone(job.part_path) as blocks:
             if blocks is not None:

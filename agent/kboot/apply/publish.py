@@ -49,6 +49,7 @@ def _publish(action: PublishCheckpoint, store: Store, emit: Emit, enforce: bool)
         if symlinks and kind != "symlink":
             symlinks = False
             emit(Notice("links.refused", f"{store.paths.hub} takes no symbolic links: snapshots are made by {kind}"))
+    store.settle_links(listing)
     store.set_ref(listing)
     store.set_model(listing, model_path)
     for file in store.old_parts(listing):

@@ -64,10 +64,11 @@ def make_dirs(path: Path, mode: int = 0o755) -> None:
         _make_dirs(path, mode)
 
 
-def atomic_write(path: Path, data: bytes, mode: int = 0o644) -> None:
+def atomic_write(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> None:
     """Give `path` the content `data`, durable on return; at every instant it holds the old content or the new.
 
-    mode: exactly this, whatever the umask. The folder must exist.
+    mode: exactly this, whatever the umask. The folder must exist. durable: False for what says nothing any more after a
+    power cut; then it may be lost in one, or be empty.
     """
 
     def write(temp: Path) -> None:
@@ -76,16 +77,20 @@ def atomic_write(path: Path, data: bytes, mode: int = 0o644) -> None:
             os.fchmod(fd, mode)
             file.write(data)
             file.flush()
-            os.fsync(fd)
+            if durable:
+                os.fsync(fd)
 
     with explained("write the file", path):
-        _replace(path, write)
+        _replace(path, write, durable=durable)
 
 
-def replace_link(link: Path, target: str) -> None:
-    """Make `link` a symbolic link to `target`; a link or file of that name is replaced in one step."""
+def replace_link(link: Path, target: str, *, durable: bool = True) -> None:
+    """Make `link` a symbolic link to `target`; a link or file of that name is replaced in one step.
+
+    durable: on return; else when fsync_dir() of its folder has returned, which is done once for many links.
+    """
     with explained("set the link", link):
-        _replace(link, lambda temp: os.symlink(target, temp))
+        _replace(link, lambda temp: os.symlink(target, temp), durable=durable)
 
 
 def link_or_copy(source: Path, target: Path) -> Literal["link", "copy"]:
@@ -202,12 +207,13 @@ def _temp_beside(path: Path) -> Path:
     return path.parent / f"{_TEMP_PREFIX}{secrets.token_hex(6)}{_TEMP_SUFFIX}"
 
 
-def _replace(path: Path, create: Callable[[Path], None]) -> None:
+def _replace(path: Path, create: Callable[[Path], None], *, durable: bool = True) -> None:
     temp = _temp_beside(path)
     try:
         create(temp)
         replace(temp, path)
-        _fsync_dir(path.parent)
+        if durable:
+            _fsync_dir(path.parent)
     finally:
         # Gone already after a rename, except one between two links of the same inode, which POSIX makes a no-op.
         with suppress(OSError):

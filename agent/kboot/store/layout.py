@@ -6,6 +6,7 @@ import errno
 import re
 from collections.abc import Set
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -57,6 +58,7 @@ def is_blob_id(name: str) -> bool:
     return _BLOB_ID.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=16)
 def repo_folder(hub: Path, repo: str) -> RepoFolder:
     """Return the folder of a repository, there or not.
 
@@ -107,12 +109,13 @@ def link_target(path: str, blob_id: str) -> str:
 def place(blob: Path, link: Path, target: str, *, symlinks: bool = True) -> LinkKind:
     """Give `link` the content of `blob`: a symbolic link, or where the file system refuses, a hard link or a copy.
 
-    symlinks: False once this file system (exFAT, some NAS) has refused one.
+    symlinks: False once this file system (exFAT, some NAS) has refused one. One that it took is durable when its folder
+    is: fsync_dir().
     """
     make_dirs(link.parent)
     if symlinks:
         try:
-            replace_link(link, target)
+            replace_link(link, target, durable=False)
         except KbootError as exc:
             if not (isinstance(exc.__cause__, OSError) and exc.__cause__.errno in _NO_SYMLINK):
                 raise

@@ -135,10 +135,13 @@ class Shares:
     # -- what an engine reads
 
     def link(self, listing: Listing, file: RemoteFile, blob: Path) -> None:
-        """Put one file into the snapshot: a link to the whole blob where there is one, else to what is here of it."""
+        """Put one file into the snapshot: a link to the whole blob where there is one, else to what is here of it.
+
+        It is durable when its folder is.
+        """
         link, target = self._link(listing, file, blob)
         make_dirs(link.parent)
-        replace_link(link, target)
+        replace_link(link, target, durable=False)
 
     def is_linked(self, listing: Listing, file: RemoteFile, blob: Path) -> bool:
         """Return whether the snapshot has the file so."""

@@ -17,6 +17,7 @@ from kboot.host.files import (
     Identity,
     atomic_write,
     exists,
+    fsync_dir,
     identity,
     make_dirs,
     read_small,
@@ -279,7 +280,8 @@ class Store:
     def link(self, listing: Listing, file: RemoteFile, *, symlinks: bool = True) -> layout.LinkKind:
         """Put one file into the snapshot and make what was done to it known to the ledger.
 
-        A hard link changes the blob's ctime; a copy is hashed before it counts.
+        A hard link changes the blob's ctime; a copy is hashed before it counts. A symbolic link is durable after
+        settle_links().
 
         Raises:
             KbootError: the disk refuses, or the copy is not the file.
@@ -287,17 +289,22 @@ class Store:
         folder = self.folder(listing.repo)
         blob, link = folder.blob(file.blob_id), folder.snapshot(listing.commit) / file.path
         target = layout.link_target(file.path, file.blob_id)
-        row = self.ledger.rows(listing.repo).get(file.blob_id)
         before = self.mark(blob)
         kind = layout.place(blob, link, target, symlinks=symlinks)
-        if kind == "link" and row is not None and row.mark.same_file(before):
-            after = self.mark(blob)
-            if replace(after, ctime_ns=before.ctime_ns) == before:
+        if kind == "link":
+            row, after = self.ledger.row(listing.repo, file.blob_id), self.mark(blob)
+            if row is not None and row.mark.same_file(before) and replace(after, ctime_ns=before.ctime_ns) == before:
                 self.ledger.record([replace(row, mark=after)])
         elif kind == "copy":
             proven = self._marks.mark(link, hash_file(link, file).identity)
             self.ledger.record([_row(listing, file, _copy_name(listing, file), proven, "full", "copy of the blob")])
         return kind
+
+    def settle_links(self, listing: Listing) -> None:
+        """Make the links of a snapshot durable, those of a killed run too: one sync a folder, not one a link."""
+        snapshot = self.snapshot_path(listing)
+        for folder in {(snapshot / file.path).parent for file in listing.files}:
+            fsync_dir(folder)
 
     def unlinked(self, listing: Listing) -> tuple[RemoteFile, ...]:
         """Return the wanted files that the snapshot does not hold as verified content."""
