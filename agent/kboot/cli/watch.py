@@ -219,22 +219,25 @@ def _kept(tracker: Tracker, node: Node, profile: str, boot_id: str, what: RunKin
             write_progress(running, node.paths, what)
 
     def keep() -> None:
+        write()
         while not stop.wait(_WRITE_EVERY_S):
             write()
 
+    def halt() -> None:
+        stop.set()
+        thread.join()
+
     def end() -> None:
         if not stop.is_set():
-            stop.set()
-            thread.join()
+            halt()
             write()
 
-    write()
     thread = threading.Thread(target=keep, name="progress", daemon=True)
     thread.start()
     try:
         yield end
     finally:
-        end()
+        halt()
         with suppress(KbootError):
             clear_progress(node.paths, what)
 

@@ -143,13 +143,14 @@ def load_reports(paths: Paths, limit: int) -> tuple[BootReport, ...]:
 def write_progress(running: RunningBoot, paths: Paths, what: RunKind = "boot") -> None:
     """Write down where the running boot stands, beside boot.json, which stays that of the last boot that ended.
 
-    A run about the bytes alone has a file of its own: a boot may serve meanwhile.
+    A run about the bytes alone has a file of its own: a boot may serve meanwhile. Not durable: nothing runs after a
+    power cut, and no boot waits for the disk once a second.
 
     Raises:
         KbootError: the runtime folder cannot be written.
     """
     make_dirs(paths.runtime)
-    atomic_write(_progress(paths, what), _encode(document("boot-progress", plain(running))))
+    atomic_write(_progress(paths, what), _encode(document("boot-progress", plain(running))), durable=False)
 
 
 def clear_progress(paths: Paths, what: RunKind = "boot") -> None:
