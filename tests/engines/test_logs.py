@@ -426,11 +426,14 @@ class TestGarbledLines:
             assert {} == reader.threads() == lengths(reader)
 
     @pytest.mark.timeout(20)
-    @pytest.mark.parametrize("piece", ["1", "1%|", "1% Completed | ", "1/", "lib", "GLIBC_"])
+    @pytest.mark.parametrize(
+        "piece", ["1", "1%|", "1% Completed | ", "1/", "lib", "GLIBC_", "Capture CUDA graph end. ", "startup_timing "]
+    )
     def test_a_line_costs_its_length(self, piece: str) -> None:
         """As long as lines are read, of anything: looking from each digit to the end took half a minute."""
         line = piece * ((64 << 10) // len(piece))
-        fed("vllm", line)
+        for adapter in ENGINES:
+            LogReader(adapter, 0.0).feed(1.0, line)
 
         assert not is_progress_bar(line)
         assert remedy(line) is None

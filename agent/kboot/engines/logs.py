@@ -31,6 +31,7 @@ _UNSAID = re.compile(r"validation errors? for [\w.]+$|^terminate called after th
 """Causes whose reason is in the lines that follow: the first of these that is indented ends it."""
 _REASON_LINES = 3
 _QUIET_S = 120.0
+_SEARCHED_CHARS = 4096  # of a line, for what it tells: patterns are many, and some look on from each place
 _BAR = re.compile(r"\d%\|[^|]*\| *\d+/\d|\d% Completed \| \d+/\d")
 _SECONDS = re.compile(r"\d{1,9}(?:\.\d{0,9})?")
 
@@ -142,10 +143,11 @@ class LogReader:
         self._last_unix_s = unix_s
         if message.text:
             self._has_spoken = self._has_spoken or len(message.text) < len(line.rstrip())
-            self._feed_phases(unix_s, message)
-            self._feed_caches(message.text)
-            self._feed_threads(message)
-            self._feed_failures(unix_s, message)
+            searched = replace(message, text=message.text[:_SEARCHED_CHARS])
+            self._feed_phases(unix_s, searched)
+            self._feed_caches(searched.text)
+            self._feed_threads(searched)
+            self._feed_failures(unix_s, searched)
         return message
 
     def spans(self) -> tuple[EngineSpan, ...]:

@@ -22,8 +22,8 @@ PHASES: tuple[EnginePhase, ...] = (
     EnginePhase("FlashInfer autotune", r"Running FlashInfer autotune", r"FlashInfer autotune completed"),
     EnginePhase(
         "graph capture",
-        r"(?i:Capture .*cuda graph begin)",  # "CUDA" in 0.5.23, "cuda" before
-        r"(?i:Capture .*cuda graph end\.).*elapsed=(?P<seconds>[\d.]+) s",
+        r"(?i:Capture .{0,80}cuda graph begin)",  # "CUDA" in 0.5.23, "cuda" before
+        r"(?i:Capture .{0,80}cuda graph end\.).{0,200}elapsed=(?P<seconds>[\d.]+) s",
     ),
     EnginePhase("warm up server", r"max_total_num_tokens=", r"The server is fired up and ready to roll"),
 )
