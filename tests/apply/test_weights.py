@@ -18,6 +18,7 @@ from kboot.plan.memory.model import Model
 from kboot.plan.memory.tensors import Part
 from kboot.profile.load import load_node_classes
 from kboot.profile.types import LayoutAsk, ParallelAsk
+from kboot.sources.local import Local
 from kboot.store.store import Store
 
 CLASSES = load_node_classes()
@@ -151,6 +152,23 @@ def test_headers_come_from_this_disk_and_from_a_source(tmp_path: Path) -> None:
     assert 2 == len(opened)
     assert not any(asked.endswith(first) for asked in opened)
     assert opened == [asked for asked in source.asked if asked.endswith(".safetensors")]
+
+
+@pytest.mark.parametrize("lacking", [0, 1, 2])
+@pytest.mark.parametrize("there", [None, b"", b"\0" * 100])
+def test_what_one_source_lacks_another_gives(tmp_path: Path, lacking: int, there: bytes | None) -> None:
+    """A copy of the snapshot on this disk may be cut, empty or not whole; the Hub is asked for the rest."""
+    files = tiny()
+    store, wanted = Store(checkpoints.paths_in(tmp_path)), checkpoints.listing(files)
+    (tmp_path / "copy").mkdir()
+    for number, path in enumerate(sorted(path for path in files if path.endswith(".safetensors"))):
+        data = there if number == lacking else files[path]
+        if data is not None:
+            (tmp_path / "copy" / path).write_bytes(data)
+    source = MemorySource()
+    source.commits[checkpoints.COMMIT] = files
+
+    assert 3 * 64 == listed_model(wanted, store, (Local(str(tmp_path / "copy")), source)).stored_bytes
 
 
 def test_what_was_kept_torn_or_foreign_is_read_again(tmp_path: Path) -> None:

@@ -161,18 +161,18 @@ def listed_headers(
 def _from_any(
     sources: Sequence[Source], listing: Listing, files: Sequence[RemoteFile], stop: threading.Event | None
 ) -> Iterator[Header]:
-    """Return the headers from the first source that gives the first of them."""
-    first: SourceError | None = None
+    """Return the headers from the first source, from the next those that it does not give, and so on."""
+    first: KbootError | None = None
+    given = 0
     for source in sources:
-        found = remote_headers(source, listing.repo, listing.commit, files, stop)
         try:
-            header = next(found)
-        except SourceError as exc:
+            for header in remote_headers(source, listing.repo, listing.commit, files[given:], stop):
+                given += 1
+                yield header
+        except (FactMissing, SourceError) as exc:
             first = first or exc
-            continue
-        yield header
-        yield from found
-        return
+        else:
+            return
     raise first or SourceError(
         "headers-not-here",
         f"{len(files)} of the headers of {listing.repo} are not on this disk, and no source was asked",
