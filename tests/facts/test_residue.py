@@ -79,6 +79,8 @@ def test_who_may_log_in_is_found() -> None:
         ("var/lib/kboot/cache/sm103-x/vllm/gpu_p2p_access_cache_for_0,1.json", "record"),
         ("var/lib/kboot/hub/models--a--b/blobs/0123.part", "unfinished"),
         ("var/lib/kboot/hub/models--a--b/blobs/0123.part-journal", "unfinished"),
+        ("var/lib/kboot/shares/models--a--b/records", "record"),
+        ("var/lib/kboot/shares/models--a--b/digests", "told"),
         ("home/a/.tcsh_history", "history"),
         ("home/a/.zsh_history-backup", "history"),
         ("root/.local/state/zsh/history", "history"),

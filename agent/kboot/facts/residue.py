@@ -262,6 +262,10 @@ class _Finder:
             blobs = f"{state}/hub/{repo}/blobs"
             parts = [f"{blobs}/{name}" for name in tree.names(blobs) if _UNFINISHED.search(name)]
             yield from self._there("unfinished", parts)
+        for repo in tree.names(f"{state}/shares"):  # of parts of files: proven, and by whose word
+            yield from self._there("record", (f"{state}/shares/{repo}/records",))
+            for told in self._there("told", (f"{state}/shares/{repo}/digests",)):
+                yield Residue(told.path, told.kind, "it names the node of the fleet whose digests prove what is here")
 
     def _assignments(self) -> Iterator[Residue]:
         tree = self._tree
