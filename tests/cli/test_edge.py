@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -188,6 +193,27 @@ def test_no_colour_codes_where_nobody_sees_colours(kboot: Kboot) -> None:
         ran = kboot(*words)
 
         assert "\x1b" not in ran.out + ran.err
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_results_and_errors_are_laid_out_for_the_terminal(kboot: Kboot, columns: int) -> None:
+    """As wide as it is, as far as there is something to say; 80 columns through a pipe."""
+    screen, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    for words in ("profile list", "fit nothing-of-this-name"):
+        argv = [sys.executable, "-m", "kboot", *words.split()]
+        subprocess.run(argv, stdout=slave, stderr=slave, stdin=slave, env=kboot.environ, timeout=60)
+    os.close(slave)
+    written = b""
+    with suppress(OSError), os.fdopen(screen, "rb", buffering=0) as reader:  # EIO: nobody writes any more
+        while piece := reader.read(65536):
+            written += piece
+    paths_apart = [line for line in written.decode().splitlines() if "/" not in line]  # those are not broken
+    drawn = [len(line) for line in paths_apart]
+    plain = [len(line) for line in kboot("profile", "list").out.splitlines()]
+
+    assert columns - 15 < max(drawn) <= columns
+    assert 65 < max(plain) <= 80
 
 
 def test_a_closed_stream_changes_nothing_but_what_is_read(kboot: Kboot) -> None:

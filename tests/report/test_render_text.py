@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kboot.errors import DoesNotFit
-from kboot.report.render_text import error_text, shorten, table, wrap
+from kboot.report.render_text import error_text, laid_out_for, shorten, table, width_now, wrap
 
 
 def test_an_error_is_code_message_place_and_hint() -> None:
@@ -31,6 +31,21 @@ def test_a_table_aligns_its_columns_and_wraps_the_last() -> None:
         "  c",
     ] == table([("a", "one"), ("bbb", "two three four"), ("c",)], width=16)
     assert [] == table([])
+
+
+def test_a_reader_says_how_wide_lines_are() -> None:
+    """Within bounds, until the block ends; a call that says so itself decides."""
+    text = "word " * 40
+    with laid_out_for(60):
+        lines = [*wrap(text), *table([("a", text)])]
+        own = wrap(text, width=100)
+    with laid_out_for(500):
+        widest = width_now()
+    with laid_out_for(1):
+        narrowest = width_now()
+
+    assert (59, 99) == (max(map(len, lines)), max(map(len, own)))
+    assert (120, 40, 80) == (widest, narrowest, width_now())
 
 
 def test_what_is_there_to_be_copied_is_never_broken() -> None:

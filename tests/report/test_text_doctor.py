@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kboot.checks.every import CHECKS
 from kboot.checks.types import EVERYWHERE, Check, Finding
+from kboot.report.render_text import laid_out_for
 from kboot.report.text_doctor import checks_text, doctor_text
 
 Golden = Callable[[str, str], None]
@@ -65,3 +66,15 @@ def test_an_id_does_not_touch_what_it_asks() -> None:
 
     assert checks_text([longest]).startswith(f"{longest.id}  {longest.asks[:20]}")
     assert f"{longest.id}  all of it" in doctor_text([(longest, Finding("ok", "all of it"))], "")
+
+
+def test_on_a_narrow_terminal_sentences_do_not_stand_beside_the_ids() -> None:
+    """Half of 60 columns would be blanks."""
+    with laid_out_for(60):
+        lines = doctor_text(FINDINGS, "summary").splitlines()
+
+    assert "fail     gpu.count: NVML lists 7 GPUs, the PCI bus 8" == lines[0]
+    assert [
+        "warn     cpu.governor: 8 of 112 CPUs use powersave, profile",
+        "         kimi-k3.1-pro asks for performance",
+    ] == [line for line in lines if "powersave" in line or "asks for" in line]

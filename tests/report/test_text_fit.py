@@ -11,6 +11,7 @@ from kboot.plan.memory.model import Model, model_of
 from kboot.plan.memory.shape import read_shape
 from kboot.plan.memory.tensors import TensorGroup
 from kboot.profile.types import LayoutAsk, NodeClass
+from kboot.report.render_text import laid_out_for
 from kboot.report.text_fit import fit_text
 
 Golden = Callable[[str, str], None]
@@ -80,3 +81,15 @@ def test_what_a_room_is_counted_for_is_said(dense: Model) -> None:
     assert "kept back by the engine: 15.3 GB of a B200 (--gpu-memory-utilization 0.92, the default of vLLM" in bare
     assert "counted for tokenspeed, KV cache of dtype fp8, sequences of 8,000 tokens; as in layout one" in asked
     assert "kept back by the engine: 9.6 GB of a B200 (--gpu-memory-utilization 0.95 in layout one)" in asked
+
+
+def test_a_narrow_table_leaves_columns_out_until_it_fits(dense: Model) -> None:
+    """What fits, how and for how much context stays; what is left out is not explained either."""
+    layout = LayoutAsk(name="32x-b200", gpu="B200", gpus_per_node=8, nodes=4)
+    with laid_out_for(60):
+        text = fit_text(fit(FitAsk(dense.stored_bytes, (layout,), CLASSES, dense)))
+
+    head = next(line for line in text.splitlines() if "hardware" in line)
+    assert ["hardware", "divided", "KV", "cache", "context"] == head.split()
+    assert "weights on each" not in text
+    assert max(map(len, text.splitlines())) <= 60

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from report_samples import T0, demo_boot, failed_boot, kimi_boot
 
 from kboot.report.price import HourPrice
-from kboot.report.render_text import Style
+from kboot.report.render_text import Style, laid_out_for
 from kboot.report.text_timeline import draw_bar, history_text, timeline_text
 from kboot.report.timeline import make_timeline
 from kboot.report.types import Span
@@ -74,9 +75,22 @@ def test_the_history_is_one_line_a_boot() -> None:
     text = history_text((demo_boot(), failed_boot()))
 
     assert [
-        "1  2026-11-30 06:26:40Z  done               5.9 s  demo",
-        "2  2026-11-30 06:26:40Z  failed            41.2 s  demo",
+        "1  2026-11-30 06:26:40Z  done     5.9 s  demo",
+        "2  2026-11-30 06:26:40Z  failed  41.2 s  demo",
     ] == text.splitlines()
+
+
+@pytest.mark.parametrize(("columns", "cells"), [(60, 10), (80, 24), (110, 54)])
+def test_bars_are_as_long_as_the_terminal_has_room_for(columns: int, cells: int) -> None:
+    """Names are cut before numbers are; no line passes the edge, a status in the place of a rate neither."""
+    spans = (Span("fetch", "kboot", T0, T0 + 4.2, 18_000_000, "interrupted"),)
+    stopped = replace(demo_boot(), spans=spans, status="interrupted", ready_unix_s=None, finished_unix_s=T0 + 4.2)
+    with laid_out_for(columns):
+        text = timeline_text(make_timeline(stopped))
+
+    assert cells == text.count("█")
+    assert "4.2 s  18.0 MB interrupted" in text
+    assert max(map(len, text.splitlines())) <= columns
 
 
 def test_the_numbers_of_a_long_history_stand_below_each_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from kboot.cli.options import (
     Common,
     Node,
     common_options,
+    for_reader,
     open_node,
     open_profile,
     painter,
@@ -223,6 +225,7 @@ def _end(report: BakeReport | None, sealed: SealReport | None) -> None:
     from kboot.report.render_text import error_text
 
     if sealed is not None and sealed.error is not None:
-        click.echo(error_text(sealed.error), err=True)
+        with for_reader(sys.stderr):
+            click.echo(error_text(sealed.error), err=True)
     if (status := _status(report, sealed)) != ExitStatus.DONE:
         raise Finished(status)

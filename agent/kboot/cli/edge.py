@@ -100,10 +100,11 @@ def _print_error(error: KbootError, argv: tuple[str, ...]) -> int:
     if _asks_json(argv):
         click.echo(dumps(error_document(error)))
     else:
-        from kboot.cli.options import paint
+        from kboot.cli.options import for_reader, paint
 
         colour = paint if wants_colour(sys.stderr, own_environ()) else no_paint
-        click.echo(_without_secrets(error_text(error, paint=colour)), err=True)
+        with for_reader(sys.stderr):
+            click.echo(_without_secrets(error_text(error, paint=colour)), err=True)
     return int(error.status)
 
 

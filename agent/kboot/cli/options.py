@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -281,7 +282,19 @@ def show(
     """Print a command's result: the document with --json, else the text. beside: on stderr, since stdout has bytes."""
     from kboot.report.document import dumps
 
-    click.echo(dumps(doc()) if common.json else text(), err=beside)
+    if common.json:
+        click.echo(dumps(doc()), err=beside)
+        return
+    with for_reader(sys.stderr if beside else sys.stdout):
+        click.echo(text(), err=beside)
+
+
+def for_reader(stream: TextIO) -> AbstractContextManager[None]:
+    """Lay out what is rendered inside the block for the terminal behind the stream, if it is one."""
+    from kboot.host.terminal import columns_of
+    from kboot.report.render_text import WIDTH, laid_out_for
+
+    return laid_out_for(columns_of(stream) or WIDTH)
 
 
 def say_beside(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -10,7 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from kboot.cli.edge import Finished
-from kboot.cli.options import Asked, Common, Node, need_this_machine, open_node, open_profile, painter, show
+from kboot.cli.options import (
+    Asked,
+    Common,
+    Node,
+    for_reader,
+    need_this_machine,
+    open_node,
+    open_profile,
+    painter,
+    show,
+)
 from kboot.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -113,7 +124,8 @@ def _say_error(error: KbootError) -> None:
     """Print what happened after the result was printed: on stderr, where no document is expected."""
     from kboot.report.render_text import error_text
 
-    click.echo(error_text(error), err=True)
+    with for_reader(sys.stderr):
+        click.echo(error_text(error), err=True)
 
 
 def show_report(common: Common, node: Node, report: BootReport) -> None:

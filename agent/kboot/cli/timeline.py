@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import AtLeast, Command, Common, NewPath, Node, common_options, open_node, painter
+from kboot.cli.options import AtLeast, Command, Common, NewPath, Node, common_options, for_reader, open_node, painter
 from kboot.errors import ExitStatus, FactMissing
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def command(
     node = open_node(common)
     reports = _reports(node)
     if listing:
-        click.echo(_listing(common, reports))
+        with for_reader(sys.stdout):
+            click.echo(_listing(common, reports))
         return
     number = _number(reports, asked)
     from kboot.report.timeline import make_timeline
@@ -72,12 +74,14 @@ def command(
     older = [r for r in reports[number:] if r.profile == report.profile][:_COMPARED]
     timeline = make_timeline(report, older)
     price = _price(report, node, usd_per_hour)
-    text = _render("json" if common.json else kind, timeline, price, node, to_file=output is not None)
+    kind = "json" if common.json else kind
     if output is None:
-        click.echo(text)
+        with for_reader(sys.stdout):
+            click.echo(_render(kind, timeline, price, node, to_file=False))
         return
     from kboot.host.files import atomic_write
 
+    text = _render(kind, timeline, price, node, to_file=True)
     atomic_write(output, f"{text.rstrip()}\n".encode())
 
 

@@ -26,6 +26,14 @@ def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
     return stream_kind(stream, env) == "terminal" and not env.get("NO_COLOR")
 
 
+def columns_of(stream: TextIO) -> int | None:
+    """Return how wide the terminal behind a stream is; None where it is none, or does not say."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
 def own_environ() -> Mapping[str, str]:
     """Return a copy of this process's environment."""
     return dict(os.environ)

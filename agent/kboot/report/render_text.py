@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 """Columns a text is laid out for when nothing says more; no line of kboot's own words is longer."""
+_NARROWEST, _WIDEST = 40, 120  # below, columns of a table have no room; above, lines are hard to follow
+_columns: ContextVar[int] = ContextVar("columns", default=WIDTH)
 
 Style = Literal["strong", "faint", "good", "warn", "bad"]
 Paint = Callable[[str, Style], str]
@@ -22,8 +26,23 @@ def no_paint(text: str, style: Style) -> str:  # noqa: ARG001  (the signature is
     return text
 
 
-def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) -> list[str]:
-    """Return rows in aligned columns; the last column wraps under itself at `width`."""
+@contextmanager
+def laid_out_for(columns: int) -> Iterator[None]:
+    """Lay out for a reader's columns what the block renders, where a call does not say for how many."""
+    token = _columns.set(max(_NARROWEST, min(columns, _WIDEST)))
+    try:
+        yield
+    finally:
+        _columns.reset(token)
+
+
+def width_now() -> int:
+    """Return the columns to lay out for: WIDTH, or what laid_out_for said."""
+    return _columns.get()
+
+
+def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int | None = None) -> list[str]:
+    """Return rows in aligned columns; the last column wraps under itself at `width`, width_now() if None."""
     cells = [list(r) for r in rows]
     if not cells:
         return []
@@ -37,12 +56,14 @@ def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) ->
     return lines
 
 
-def wrap(text: str, head: str = "", width: int = WIDTH, *, whole: bool = False) -> list[str]:
+def wrap(text: str, head: str = "", width: int | None = None, *, whole: bool = False) -> list[str]:
     """Return text broken at blanks to `width`, the first line after `head`, the others under its end.
 
-    A word too long for that (a path, a URL, a key) goes on a line of its own, nearer to the left, if it fits there;
-    longer ones are broken, so that a terminal does not break them at its edge. whole: none is, it is to be copied.
+    width: None is width_now(). A word too long for that (a path, a URL, a key) goes on a line of its own, nearer to the
+    left, if it fits there; longer ones are broken, so that a terminal does not break them at its edge. whole: none is,
+    it is to be copied.
     """
+    width = width or width_now()
     indent = len(head) if len(head) <= width * 2 // 3 else 6
     longest = max(map(len, text.split()), default=0)
     if head.strip() and indent > 6 and width - indent < longest <= width - 6:

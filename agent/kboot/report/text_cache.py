@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kboot.checks.words import count
 from kboot.quantities import show_seconds, show_time
 from kboot.report.document import Document, document, plain
-from kboot.report.render_text import Paint, Style, join, no_paint, shorten, wrap
+from kboot.report.render_text import Paint, Style, join, no_paint, shorten, width_now, wrap
 
 if TYPE_CHECKING:
     from kboot.report.cache_causes import Cause
@@ -26,7 +26,7 @@ _AVOIDABLE = {
     "once": "not avoidable, and over: it happens once",
 }
 _SHOWN_FOLDERS = 4
-_VALUE = 60
+_BESIDE = 20  # columns for the words beside a value
 
 
 def explanation_text(found: Explanation, *, paint: Paint = no_paint) -> str:
@@ -90,7 +90,7 @@ def _change(cause: Cause) -> str:
 
 
 def _value(text: str) -> str:
-    return shorten(text, _VALUE) if text else "absent"
+    return shorten(text, width_now() - _BESIDE) if text else "absent"
 
 
 def _cache(cache: CacheVerdict, same_key: bool, paint: Paint) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kboot.report.render_text import Paint, Style, join, no_paint, wrap
+from kboot.report.render_text import Paint, Style, join, no_paint, width_now, wrap
 
 if TYPE_CHECKING:
     from kboot.checks.types import Check, Finding, Status
@@ -14,6 +14,7 @@ _ORDER: tuple[Status, ...] = ("fail", "unknown", "warn", "ok", "skip")
 _STYLE_OF: dict[Status, Style] = {"fail": "bad", "unknown": "warn", "warn": "warn", "ok": "good", "skip": "faint"}
 _ID = 22
 """The longest id there is."""
+_NARROW = 72
 
 _NOTHING: Mapping[str, str] = {}
 
@@ -43,8 +44,10 @@ def doctor_text(
 
 def _finding(check: Check, finding: Finding, verbose: bool, paint: Paint, before: str) -> list[str]:
     """Return one finding: status and id, what was seen, and for a bad one all that helps."""
-    head = f"{finding.status:<8} {check.id:<{_ID}}  "
-    first, *rest = wrap(finding.seen, head)
+    if width_now() < _NARROW:  # beside ids there is no room for sentences
+        first, *rest = wrap(f"{check.id}: {finding.seen}", f"{finding.status:<8} ")
+    else:
+        first, *rest = wrap(finding.seen, f"{finding.status:<8} {check.id:<{_ID}}  ")
     lines = [paint(finding.status, _STYLE_OF[finding.status]) + first[len(finding.status) :], *rest]
     bad = finding.status in ("fail", "warn", "unknown")
     details = [("before", before), ("wanted", finding.wanted), ("why", finding.why), ("fix", finding.hint)]

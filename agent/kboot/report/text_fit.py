@@ -9,15 +9,17 @@ from kboot.plan.memory.kv import KV_DTYPE, asked_tokens
 from kboot.plan.memory.place import Placed
 from kboot.plan.memory.ranks import flag_value
 from kboot.quantities import show_gb
-from kboot.report.render_text import WIDTH, Paint, Style, join, no_paint, table, wrap
+from kboot.report.render_text import Paint, Style, join, no_paint, table, width_now, wrap
 
 _HEAD = ("", "hardware", "memory", "spare", "divided", "per GPU", "KV cache", "context", "layout")
 _NUMBERS = frozenset({"memory", "spare", "per GPU", "KV cache", "context"})
+_MEANINGS = {"spare": "memory of all GPUs beyond the weights", "per GPU": "weights on each"}
 _OPTIONAL = frozenset({"divided", "context", "layout"})  # known from headers only; named by a profile only
 
 
-def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH, paint: Paint = no_paint) -> str:
+def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int | None = None, paint: Paint = no_paint) -> str:
     """Return the table: what was asked first, then everything else; costs: one dated line each."""
+    width = width or width_now()
     about = f" ({report.weights_from})" if report.weights_from else ""
     lines = wrap(f"{show_gb(report.weights_bytes)} of weights{about}", width=width)
     if report.asked:
@@ -30,8 +32,8 @@ def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int = WIDTH
         texts = list(found)
         if texts:
             lines += ["", paint(title, "strong"), *(line for text in texts for line in wrap(text, "  ", width))]
-    spare = "spare: memory of all GPUs beyond the weights; " if any(" spare" in line for line in lines) else ""
-    lines += ["", *wrap(f"{spare}per GPU: weights on each", "note  ", width)]
+    meant = [f"{head}: {what}" for head, what in _MEANINGS.items() if any(f" {head} " in line for line in lines)]
+    lines += ["", *(wrap("; ".join(meant), "note  ", width) if meant else [])]
     reserve = ", ".join(f"{r.name} {show_gb(r.size_bytes)}" for r in report.reserves)
     lines += wrap(f"reserve per GPU: {reserve}", "note  ", width)
     shown = report.asked or report.rows
@@ -97,15 +99,17 @@ def _limits(rows: Sequence[FitRow]) -> Iterator[str]:
 
 
 def _rows(rows: Sequence[FitRow], width: int, paint: Paint) -> list[str]:
-    """Return a line a row; where that is too wide, layouts go below their rows, and then `spare` is left out."""
+    """Return a line a row; where that is too wide, layouts go below their rows, then columns are left out."""
     cells = [_HEAD, *(_cells(r) for r in rows)]
     kept = [c for c, name in enumerate(_HEAD) if name not in _OPTIONAL or any(row[c] for row in cells[1:])]
     lines, below = _lines(cells, kept), [""] * len(cells)
     if _widest(lines) > width:
         kept = [c for c in kept if _HEAD[c] != "layout"]
         lines, below = _lines(cells, kept), ["", *(row.layout for row in rows)]
-    if _widest(lines) > width:
-        lines = _lines(cells, [c for c in kept if _HEAD[c] != "spare"])
+    for dispensable in ("spare", "memory", "per GPU"):
+        if _widest(lines) > width:
+            kept = [c for c in kept if _HEAD[c] != dispensable]
+            lines = _lines(cells, kept)
     # Painted after layout: escape codes have a length that columns must not see.
     styles: list[Style] = ["faint", *("good" if r.fits else "bad" for r in rows)]
     painted = []

@@ -1,4 +1,4 @@
-"""How does a boot read at 80 columns: bars on one clock, what it waited for, and how it compares? Pure."""
+"""How does a boot read: bars on one clock, what it waited for, and how it compares? Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kboot.checks.words import count
 from kboot.quantities import show_bytes, show_rate, show_seconds, show_time
 from kboot.report.render_json import workers_json
-from kboot.report.render_text import WIDTH, Paint, Style, error_text, join, no_paint, shorten, wrap
+from kboot.report.render_text import Paint, Style, error_text, join, no_paint, shorten, table, width_now, wrap
 from kboot.report.timeline import SLACK_S, Comparison, PhaseChange, Step, Timeline, tick_label, ticks
 from kboot.report.workers import workers_text
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kboot.report.types import BootReport, RunKind, Span
 
 _LANES = (("machine", "before kboot"), ("kboot", "kboot"), ("engine", "engine"))
-_NAME, _SECONDS, _BYTES, _RATE = 20, 11, 8, 9
-_LEAST_BAR = 16
+_SECONDS, _BYTES, _RATE = 11, 8, 9
+_NARROW = 72
 _LONGEST_SHOWN = 3
 _ENOUGH_BOOTS = 4
 """A 95th percentile of fewer is the slowest of them by another name."""
@@ -28,13 +28,14 @@ _STYLE_OF: dict[str, Style] = {"done": "good", "degraded": "warn", "failed": "ba
 
 def timeline_text(timeline: Timeline, *, paint: Paint = no_paint, price: HourPrice | None = None) -> str:
     """Return the timeline for a terminal; price: what this node costs, to price the wait."""
-    bar = max(_LEAST_BAR, WIDTH - _NAME - _SECONDS - _BYTES - _RATE - 8)
+    name = 14 if width_now() < _NARROW else 20
+    bar = max(1, width_now() - name - _SECONDS - _BYTES - _RATE - 8)
     lines = [*headline(timeline, paint=paint), ""]
     for lane, title in _LANES:
         spans = [s for s in timeline.spans if s.lane == lane]
         if spans:
-            lines += [paint(title, "faint"), *(_row(timeline, s, bar, paint) for s in spans)]
-    lines += [_axis(timeline.total_s, bar), ""] if timeline.spans else []
+            lines += [paint(title, "faint"), *(_row(timeline, s, name, bar, paint) for s in spans)]
+    lines += [_axis(timeline.total_s, name, bar), ""] if timeline.spans else []
     lines += summary(timeline, price=price)
     if timeline.report.workers:
         lines += ["", *workers_text(workers_json(timeline.report.workers), paint=paint)]
@@ -43,7 +44,7 @@ def timeline_text(timeline: Timeline, *, paint: Paint = no_paint, price: HourPri
     return join(lines)
 
 
-def headline(timeline: Timeline, width: int = WIDTH, paint: Paint = no_paint) -> list[str]:
+def headline(timeline: Timeline, width: int | None = None, paint: Paint = no_paint) -> list[str]:
     """Return what was booted, how it ended and what was proven of the bytes."""
     report = timeline.report
     what = "boot" if report.cache_key else "checkpoint"
@@ -55,7 +56,7 @@ def headline(timeline: Timeline, width: int = WIDTH, paint: Paint = no_paint) ->
     return lines
 
 
-def summary(timeline: Timeline, width: int = WIDTH, price: HourPrice | None = None) -> list[str]:
+def summary(timeline: Timeline, width: int | None = None, price: HourPrice | None = None) -> list[str]:
     """Return what took longest, what the next boot saves, the price of the wait, the comparison and warnings."""
     lines: list[str] = []
     for number, step in enumerate(_worth_naming(timeline), 1):
@@ -84,9 +85,9 @@ def _ending(timeline: Timeline) -> str:
             return f"{report.status} after {total}"
 
 
-def _row(timeline: Timeline, span: Span, bar: int, paint: Paint) -> str:
+def _row(timeline: Timeline, span: Span, width: int, bar: int, paint: Paint) -> str:
     critical = timeline.is_critical(span)
-    name = f"{'*' if critical else ' '} {shorten(span.name, _NAME):<{_NAME}}"
+    name = f"{'*' if critical else ' '} {shorten(span.name, width):<{width}}"
     drawn = draw_bar(span.start_unix_s - timeline.start_unix_s, span.seconds, timeline.total_s, bar, critical)
     size = show_bytes(span.size_bytes) if span.size_bytes else ""
     rate = show_rate(span.size_bytes, span.seconds) if span.status == "done" else span.status
@@ -105,14 +106,15 @@ def draw_bar(start_s: float, seconds: float, total_s: float, cells: int, critica
     return " " * begin + fill * (stop - begin) + " " * (cells - stop)
 
 
-def _axis(total_s: float, bar: int) -> str:
+def _axis(total_s: float, width: int, bar: int) -> str:
     marks = [" "] * (bar + 8)
     for tick in ticks(total_s, 4):
         place = int(tick / total_s * bar) if total_s > 0 else 0
         label = tick_label(tick, total_s)
         if all(c == " " for c in marks[max(0, place - 1) : place + len(label)]):
             marks[place : place + len(label)] = label
-    return f"  {'* critical path':<{_NAME}} {''.join(marks)}".rstrip()
+    label = "* critical path" if width > 15 else "* critical"
+    return f"  {label:<{width}} {''.join(marks)}".rstrip()
 
 
 def _worth_naming(timeline: Timeline) -> tuple[Step, ...]:
@@ -138,7 +140,7 @@ def _as_drawn(step: Step, timeline: Timeline) -> float:
     return next((seconds for seconds in bars if abs(seconds - step.seconds) <= SLACK_S), step.seconds)
 
 
-def _comparison_lines(comparison: Comparison | None, what: RunKind, width: int) -> list[str]:
+def _comparison_lines(comparison: Comparison | None, what: RunKind, width: int | None) -> list[str]:
     if comparison is None:
         return []
     boots = count(comparison.boots, "earlier boot" if what == "boot" else "earlier run")
@@ -159,12 +161,19 @@ def _change_words(change: PhaseChange, boots: int) -> str:
 
 def history_text(reports: tuple[BootReport, ...]) -> str:
     """Return one line a boot, newest first, with the number that --boot takes."""
-    digits = len(str(len(reports)))
-    return join(shorten(f"{n:>{digits}}  {_history_line(r)}", WIDTH) for n, r in enumerate(reports, 1))
+    took = [_took(report) for report in reports]
+    digits, longest = len(str(len(reports))), max(map(len, took), default=0)
+    rows = [
+        (f"{n:>{digits}}", show_time(r.started_unix_s), r.status, seconds.rjust(longest), _of_what(r))
+        for n, (r, seconds) in enumerate(zip(reports, took, strict=True), 1)
+    ]
+    return join(table(rows, 0))
 
 
-def _history_line(report: BootReport) -> str:
+def _took(report: BootReport) -> str:
     end = report.finished_unix_s if report.ready_unix_s is None else report.ready_unix_s
-    total = show_seconds(end - report.started_unix_s)
-    kind = "  (bytes alone)" if report.what == "bytes" else ""
-    return f"{show_time(report.started_unix_s)}  {report.status:<11}  {total:>11}  {report.profile}{kind}"
+    return show_seconds(end - report.started_unix_s)
+
+
+def _of_what(report: BootReport) -> str:
+    return f"{report.profile}{' (bytes alone)' if report.what == 'bytes' else ''}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from kboot.checks.words import count
 from kboot.cpulist import format_cpu_list
 from kboot.quantities import show_seconds
-from kboot.report.render_text import WIDTH, Paint, no_paint, table, wrap
+from kboot.report.render_text import Paint, no_paint, table, wrap
 from kboot.report.types import WorkerCheck
 
 if TYPE_CHECKING:
@@ -120,7 +120,9 @@ def _findings(planned: Planned, seen: Seen) -> Iterable[str]:
         yield f"{who}: the CPU quota of its cgroup has stopped it for {show_seconds(seen.throttled_s)}"
 
 
-def workers_text(workers: Sequence[Mapping[str, Any]], *, width: int = WIDTH, paint: Paint = no_paint) -> list[str]:
+def workers_text(
+    workers: Sequence[Mapping[str, Any]], *, width: int | None = None, paint: Paint = no_paint
+) -> list[str]:
     """Return the workers of a document (`render_json.workers_json`) as lines: a row each, then what is off plan.
 
     That one was not found stands in its row.
