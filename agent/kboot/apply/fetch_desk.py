@@ -107,8 +107,8 @@ class Desk:
             wrong.add(job)
             whole = len(wrong) >= _WRONG_FILES
         if is_new:
-            what = "every file" if whole else "this file"
-            text = f"{source} delivered wrong bytes for {job.action.file.path}: other sources are asked first for {what}"
+            path, files = job.action.file.path, "every file" if whole else "this file"
+            text = f"{source} delivered wrong bytes for {path}: other sources are asked first for {files}"
             self._emit(Notice("source.demoted", text))
 
     def _is_demoted(self, source: Source, job: Job) -> bool:
