@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from kboot.addresses import host_port
 from kboot.apply.fleet_state import Decision, FleetState, NodeState, Stage
 from kboot.checks.agreement import differences, odd_nodes, sentence
 from kboot.checks.words import some
@@ -210,7 +211,7 @@ class Meeting:
         except KbootError as exc:
             return exc
         if state.name != node.name:
-            return ActionFailed("fleet-other-node", f"at {node.host}:{node.port} answers {state.name}")
+            return ActionFailed("fleet-other-node", f"at {host_port(node.host, node.port)} answers {state.name}")
         return state
 
     def _pause(self, seen: Seen) -> None:

@@ -22,6 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
+from kboot.addresses import host_port
 from kboot.demo import proc
 from kboot.demo.rank import VERSION, Asked, continuation, core, fork
 from kboot.demo.weights import Part
@@ -195,8 +196,8 @@ def _whole(parts: list[Part], *, spread: bool) -> int:
 def _answer(server: _Server, state: State, cores: dict[int, str]) -> int:
     _Handler.state = state
     server.server_activate()
-    host = f"[{state.asked.host}]" if ":" in state.asked.host else state.asked.host
-    proc.log("", "entry.py:139", f"Starting vLLM server on http://{host}:{server.server_port}")
+    address = host_port(state.asked.host, server.server_port)
+    proc.log("", "entry.py:139", f"Starting vLLM server on http://{address}")
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
     proc.plain(f"INFO:     Started server process [{os.getpid()}]")
     proc.plain("INFO:     Application startup complete.")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kboot.addresses import host_port
 from kboot.engines.types import CacheKey, CpuPlacement, Launch, LaunchAsk, Setting
 from kboot.errors import FactMissing, ProfileError
 
@@ -186,11 +187,6 @@ def network_settings(fleet: FleetFacts, layout: LayoutAsk) -> tuple[Setting, ...
     )
 
 
-def endpoint(host: str, port: int | str) -> str:
-    """Return host and port as one word; an IPv6 address stands in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def with_layout(settings: Iterable[Setting], layout: LayoutAsk) -> tuple[Setting, ...]:
     """Return the environment by name; what the profile's layout sets stands over kboot's."""
     env = {s.name: s for s in settings}
@@ -212,7 +208,7 @@ def words(flags: Iterable[Setting]) -> tuple[str, ...]:
 def base_url(host: str, port: int) -> str:
     """Return where this node reaches a server that listens there; any-address is reached by loopback."""
     reached = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://{endpoint(reached, port)}"
+    return f"http://{host_port(reached, port)}"
 
 
 def launch(

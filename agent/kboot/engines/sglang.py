@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kboot.addresses import host_port
 from kboot.engines import common
 from kboot.engines.types import CacheKey, CacheSign, EnginePhase, Launch, LaunchAsk, Setting
 from kboot.engines.vllm import FAILURES
@@ -92,7 +93,7 @@ def _parallel_flags(ask: LaunchAsk) -> tuple[Setting, ...]:
         flags += [
             Setting("--nnodes", str(layout.nodes), reason),
             Setting("--node-rank", str(ask.node_rank), "this node"),
-            Setting("--dist-init-addr", common.endpoint(ask.head_address, _DIST_INIT_PORT), "the first node"),
+            Setting("--dist-init-addr", host_port(ask.head_address, _DIST_INIT_PORT), "the first node"),
         ]
     return tuple(flags)
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from kboot.addresses import host_port
 from kboot.facts.fleet_types import FleetNode
 from kboot.profile.rules import peer_of
 
@@ -106,7 +107,7 @@ def place_of(
 def _named(peers: Sequence[tuple[str, int]]) -> tuple[FleetNode, ...]:
     unique = list(dict.fromkeys(peers))
     hosts = Counter(host for host, _ in unique)
-    return tuple(FleetNode(host if hosts[host] == 1 else f"{host}:{port}", host, port) for host, port in unique)
+    return tuple(FleetNode(host if hosts[host] == 1 else host_port(host, port), host, port) for host, port in unique)
 
 
 def _split(text: str) -> list[str]:

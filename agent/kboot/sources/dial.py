@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import Any
 
+from kboot.addresses import host_port
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s
 from kboot.sources.failures import NO_ROUTE, REFUSED_HINT, explain_network, unresolved
@@ -126,19 +127,19 @@ def _ready(socks: list[socket.socket], timeout_s: float) -> list[socket.socket]:
 
 
 def _no_connection(host: str, port: int, errors: list[OSError], timeout_s: float) -> SourceError:
-    numbers = {e.errno for e in errors}
+    address, numbers = host_port(host, port), {e.errno for e in errors}
     if numbers and numbers <= NO_ROUTE:
-        return NotYet("no-route", f"there is no route to {host}:{port}", hint="see `ip route`", retry=True)
+        return NotYet("no-route", f"there is no route to {address}", hint="see `ip route`", retry=True)
     if errno.ECONNREFUSED in numbers:
-        said = f"{host}:{port} refuses connections"
+        said = f"{address} refuses connections"
         return SourceError("connection-refused", said, hint=REFUSED_HINT, retry=True)
     if errno.ETIMEDOUT in numbers:
         tried = len(errors)
         return SourceError(
             "connect-timeout",
-            f"no answer from {host}:{port}: {tried} address{'es' if tried > 1 else ''} tried, {timeout_s:g} s each",
+            f"no answer from {address}: {tried} address{'es' if tried > 1 else ''} tried, {timeout_s:g} s each",
             hint="a firewall or proxy may stand between: see HTTPS_PROXY",
             retry=True,
         )
     said = ", ".join(sorted({e.strerror or str(e) for e in errors})) or "no address"
-    return SourceError("not-connected", f"cannot connect to {host}:{port}: {said}", retry=True)
+    return SourceError("not-connected", f"cannot connect to {address}: {said}", retry=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from kboot.addresses import host_port
 from kboot.errors import SourceError
 from kboot.sources.secrets import mask, without_query
 
@@ -26,7 +27,7 @@ class Origin:
     @property
     def address(self) -> str:
         """`host:port`; an IPv6 address stands in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
     @property
     def is_loopback(self) -> bool:
