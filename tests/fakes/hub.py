@@ -151,6 +151,7 @@ class FakeHub:
         self._clients: set[str] = set()
         self._gathered = threading.Condition()
         self._sending = 0
+        self._sha256_of: dict[bytes, str] = {}
         self._faults: dict[str, list[Fault]] = {}
         self._lock = threading.Lock()
         self._server = _server(self, "hub", tls, address)
@@ -212,13 +213,19 @@ class FakeHub:
 
     def entry(self, path: str) -> dict[str, object]:
         data = self.files[path]
-        entry: dict[str, object] = {"type": "file", "path": path, "size": len(data), "oid": git_sha1(data)}
-        if self.is_lfs(path):
-            lfs: dict[str, object] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
-            if self.without_lfs_hashes:
-                del lfs["oid"]
-            entry |= {"oid": "b" * 40, "lfs": lfs}
-        return entry
+        entry: dict[str, object] = {"type": "file", "path": path, "size": len(data)}
+        if not self.is_lfs(path):
+            return entry | {"oid": git_sha1(data)}
+        lfs: dict[str, object] = {"oid": self.sha256(data), "size": len(data), "pointerSize": 134}
+        if self.without_lfs_hashes:
+            del lfs["oid"]
+        return entry | {"oid": "b" * 40, "lfs": lfs}
+
+    def sha256(self, data: bytes) -> str:
+        """Return the hash of a content, which is made once: every request for it asks."""
+        if data not in self._sha256_of:
+            self._sha256_of[data] = hashlib.sha256(data).hexdigest()
+        return self._sha256_of[data]
 
 
 def git_sha1(data: bytes) -> str:
@@ -312,7 +319,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name in hub.xet:
             route = f"{hub.url}/api/models/{hub.repo}/xet-read-token/{hub.commit}"
             headers |= {"X-Xet-Hash": hub.xet[name], "X-Xet-Refresh-Route": route}
-            headers |= {"X-Linked-Etag": hashlib.sha256(hub.files[name]).hexdigest()}
+            headers |= {"X-Linked-Etag": hub.sha256(hub.files[name])}
         return self._bytes(name, headers | {"ETag": f'"{hub.entry(name)["oid"]}"'})
 
     def _cdn(self, path: str) -> None:
