@@ -304,3 +304,18 @@ def test_the_kernel_proves_what_was_proven(proving: Path) -> None:
     with pytest.raises(PermissionError):
         blob.write_bytes(b"other")
     node.store.ledger.close()
+
+
+def test_what_was_committed_in_place_of_weights_is_not_published(tmp_path: Path) -> None:
+    """B062 in the commit itself: the hash is right, and an engine would only say "HeaderTooLarge"."""
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 24000\n"
+    files = {**FILES, SHARD: pointer}
+    listing = fake.listing(files)
+    node = Node(tmp_path)
+    fake.fetch_all(node.store, listing, files)
+    error = node.publish(listing).error
+
+    assert error is not None
+    assert ("published-broken", 12) == (error.code, int(error.status))
+    assert error.message.startswith(f"{SHARD}: is a git-lfs pointer of 130 bytes, real size 24000")
+    assert not node.model.exists()

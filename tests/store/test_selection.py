@@ -189,6 +189,23 @@ def test_an_index_that_is_left_out_decides_nothing() -> None:
     assert ["a.safetensors"] == chosen(["a.safetensors", INDEX], b"broken", include=("*.safetensors",))[0]
 
 
+def test_another_precision_of_the_only_file_is_left_out() -> None:
+    """An engine that takes every file at the top would load the same tensors twice (Blaizzy/mlx-vlm#1329)."""
+    names = ["model.safetensors", "model.fp16.safetensors", "model.mtp.safetensors"]
+
+    assert ["model.mtp.safetensors", "model.safetensors"] == chosen(names)[0]
+    assert ["model.fp16.safetensors"] == chosen(["model.fp16.safetensors"])[0]
+
+
+def test_an_index_that_is_a_pointer_is_called_one() -> None:
+    """B062 for the index: a clone without git-lfs."""
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 24000\n"
+    with pytest.raises(KbootError) as caught:
+        chosen(["a.safetensors", INDEX], pointer)
+
+    assert f"{INDEX} is a git-lfs pointer of 130 bytes, real size 24000" == caught.value.message
+
+
 def test_a_broken_index_is_an_error() -> None:
     """An index that cannot be read is never ignored."""
     with pytest.raises(KbootError) as caught:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kboot.apply.outcome import Effect, carry_out
-from kboot.checkpoint import Listing, LocalFile
+from kboot.apply.verify import published_broken
+from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import VerificationFailed
 from kboot.events import Emit, Notice
+from kboot.host.os_errors import explain_os_error
 from kboot.plan.types import PublishCheckpoint
 from kboot.report.types import Outcome
+from kboot.store import structure
 from kboot.store.layout import dangling_links, other_files
 from kboot.store.store import Store
 
@@ -38,6 +41,9 @@ def _publish(action: PublishCheckpoint, store: Store, emit: Emit, enforce: bool)
         _enforce(listing, store, emit)
     if store.is_published(listing, model_path):
         return Effect("unchanged", before=listing.commit, after=listing.commit)
+    for local in here:
+        if local.state != "shared":
+            _require_weights(local.file, store.blob_path(listing.repo, local.file.blob_id))
     before = store.commit_at(model_path)
     store.remember(listing)
     symlinks, shared = True, store.is_shared(listing)
@@ -55,6 +61,19 @@ def _publish(action: PublishCheckpoint, store: Store, emit: Emit, enforce: bool)
     for file in store.old_parts(listing):
         store.shares.forget(listing.repo, file.blob_id)
     return Effect(before=before, after=listing.commit)
+
+
+def _require_weights(file: RemoteFile, blob: Path) -> None:
+    """See from the first bytes that a shard is one, and no pointer, page or archive that was committed in its place."""
+    if not file.path.endswith(".safetensors") or not file.size_bytes:
+        return
+    try:
+        with blob.open("rb") as content:
+            found = structure.header_end(content.read(structure.HEAD_BYTES), file.size_bytes)
+    except OSError as exc:
+        raise explain_os_error(exc, f"read {file.path}", blob) from exc
+    if isinstance(found, structure.Problem):
+        raise published_broken(file, found)
 
 
 def _enforce(listing: Listing, store: Store, emit: Emit) -> None:

@@ -154,7 +154,7 @@ class _Job:
             unreadable = VerificationFailed("file-unreadable", f"{file.path}: the disk cannot read all of it")
             raise self._condemned(file, blob, unreadable) from exc
         if (problem := self._read_structure(file, blob)) is not None:
-            raise _published_broken(file, problem)
+            raise published_broken(file, problem)
         self._keep(lambda: self.store.record_hashed(self.listing, file, hashed))
         return Effect(size_bytes=file.size_bytes, after="every byte hashed", source="this disk")
 
@@ -179,7 +179,7 @@ class _Job:
             raise VerificationFailed("file-damaged", f"{file.path}: {problem.text if problem else local.why}")
         if problem is not None:
             if local.state == "verified":
-                raise _published_broken(file, problem)
+                raise published_broken(file, problem)
             self._keep(lambda: self.store.record(self.listing, file, mark, "damaged", "this disk", problem.text))
             raise VerificationFailed(f"structure-{problem.code}", f"{file.path}: {problem.text}", where=(str(blob),))
         if local.state == "verified":
@@ -267,7 +267,8 @@ def _read_form(content: BinaryIO, file: RemoteFile, size_bytes: int) -> structur
     return structure.parse_header(head + content.read(max(0, end - len(head))), size_bytes)
 
 
-def _published_broken(file: RemoteFile, problem: structure.Problem) -> VerificationFailed:
+def published_broken(file: RemoteFile, problem: structure.Problem) -> VerificationFailed:
+    """Return the error for a file that is what the commit has, and yet nothing that an engine can load."""
     return VerificationFailed(
         "published-broken",
         f"{file.path}: {problem.text}, although its hash is the listed one",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts
     from kboot.facts.types import NodeFacts
     from kboot.profile.types import LayoutAsk, NodeClass, Profile
+
+_NUMBERED = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.safetensors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,4 +163,23 @@ def differs_from_published(checkpoint: CheckpointFacts, profile: Profile) -> tup
     size_bytes = sum(f.size_bytes for f in weights)
     if published.size_bytes is not None and abs(size_bytes - published.size_bytes) > published.size_bytes // 100:
         found.append(f"the listing has {size_bytes} bytes of weights, the profile says {published.size_bytes}")
+    indexed = any(f.path.endswith(".safetensors.index.json") for f in checkpoint.listing.files)
+    if not indexed and (lost := _not_there(f.path for f in weights)):
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        found.append(
+            f"the commit has no weight index, and by their numbers no {lost[0]}{more}: was all of it uploaded?"
+        )
     return tuple(found)
+
+
+def _not_there(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the shards that the numbers of others promise; they count from 1, or from 0."""
+    numbered = [found for path in paths if (found := _NUMBERED.fullmatch(path))]
+    there = {found[0] for found in numbered}
+    from_zero = {(found[1], found[3]) for found in numbered if int(found[2]) == 0}
+    lost = {
+        f"{start}-{n:05d}-of-{total}.safetensors"
+        for start, total in {(found[1], found[3]) for found in numbered}
+        for n in (range(int(total)) if (start, total) in from_zero else range(1, int(total) + 1))
+    }
+    return tuple(sorted(lost - there))

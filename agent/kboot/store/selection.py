@@ -9,7 +9,7 @@ from posixpath import dirname
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import KbootError
-from kboot.store.structure import Index, NotValid, parse_index
+from kboot.store.structure import HEAD_BYTES, Index, NotValid, parse_index, recognise
 
 INDEX = "model.safetensors.index.json"
 CONSOLIDATED_INDEX = "consolidated.safetensors.index.json"
@@ -21,6 +21,8 @@ _MAX_SMALL_BYTES = 256 << 20
 _TOO_LARGE = "larger than 256 MiB and no weights of the index"
 _SAFETENSORS = ".safetensors"
 _TORCH = (".bin", ".pth", ".pt")
+_WHOLE = "model.safetensors"
+_VARIANT = re.compile(r"model\.(?:bf16|fp16|fp32|fp8|int8|non_ema)\.safetensors")
 _MODULES = "modules.json"
 _MODULE = re.compile(r"\d+_\w+")
 _NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt")
@@ -106,9 +108,10 @@ def _parse(name: str, index_json: bytes | None) -> Index | None:
     try:
         return parse_index(index_json)
     except NotValid as exc:
+        known = recognise(index_json[:HEAD_BYTES], len(index_json))
         raise KbootError(
             "index-not-valid",
-            f"{name} is no weight index: {exc}",
+            f"{name} {known.text}" if known else f"{name} is no weight index: {exc}",
             hint="the commit itself is broken: pin another revision, or name the files with checkpoint.include",
         ) from exc
 
@@ -160,6 +163,8 @@ def _weights(files: Sequence[RemoteFile], index: Index | None) -> frozenset[str]
         return frozenset(index.shards)
     top = [file.path for file in files if "/" not in file.path and file.path not in _NOT_WEIGHTS]
     once = [path for path in top if path.endswith(_SAFETENSORS) and not path.startswith("consolidated")]
+    if _WHOLE in once:
+        once = [path for path in once if not _VARIANT.fullmatch(path)]
     return frozenset(once or _one_format(top))
 
 
@@ -185,6 +190,8 @@ def _is_top_tensors(path: str) -> bool:
 
 
 def _why_not_weights(path: str, index: Index | None) -> str:
+    if _VARIANT.fullmatch(path):
+        return "the same weights in another precision"
     if path.endswith(_SAFETENSORS):
         return "not in the index: the same weights again, or another model's" if index else "not at the top"
     if path.endswith(_TORCH):
