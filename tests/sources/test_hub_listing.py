@@ -443,6 +443,15 @@ def test_an_id_that_can_be_none_is_refused(said: object) -> None:
             assert "listing-not-valid" == refused(hub).code
 
 
+def test_a_page_of_more_values_than_any_has_is_not_parsed() -> None:
+    """A megabyte of empty objects takes 25 times as much memory; what has so many is no listing."""
+    with FakeHub(FILES) as hub:
+        hub.api_status = [REVISION, Status(200, {}, f"[{'{},' * (1 << 20)}{{}}]")]
+        error = refusal_of(ask_of(hub))
+
+    assert "listing-not-valid" == error.code and "more than 1048576 values" in error.message
+
+
 def test_addresses_of_pages_are_counted_as_well() -> None:
     """They are kept, to notice one that comes twice: empty pages with long addresses would fill the memory."""
     with FakeHub(FILES) as hub:

@@ -44,11 +44,12 @@ def test_the_tree_that_kboot_writes_is_the_listing_it_reads() -> None:
         b'{"format_version": 1, "files": {"a": {"size": 1}}}',
         b'{"format_version": 1, "files": {"a": {"size": -1, "blob_id": "' + b"a" * 40 + b'"}}}',
         b'{"format_version": 1, "files": {"../a": {"size": 1, "blob_id": "' + b"a" * 40 + b'"}}}',
+        b'{"format_version": 1, "files": {}, "kboot": [' + b"{}," * (1 << 20) + b"{}]}",
         json.dumps({"format_version": 1, "files": {"a": {"size": 1 << 40, "blob_id": "a" * 40}}}).encode(),
     ],
 )
 def test_a_tree_that_is_none_is_refused(tree: bytes) -> None:
-    """Not JSON, another version, no hashes, a path that leaves its folder, a large file without a SHA-256."""
+    """No JSON, another version, no hashes, a path out of its folder, a million values, a large file without SHA-256."""
     with pytest.raises(SourceError) as caught:
         files_of_tree(tree)
 

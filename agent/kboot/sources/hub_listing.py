@@ -12,6 +12,7 @@ from urllib.parse import quote
 from kboot.checkpoint import is_commit
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s, unix_s
+from kboot.jsontext import MOST_VALUES, count_values
 from kboot.sources.asking import follow, joined, read_answer
 from kboot.sources.entries import Entry, Lfs, to_files, without_hashes
 from kboot.sources.http import Answer, Client
@@ -154,6 +155,8 @@ class _Api:
         if data is None:
             raise self._invalid(f"is larger than {self._ask.size_bytes} bytes")
         self._left_bytes -= len(data)
+        if count_values(data) > MOST_VALUES:
+            raise self._invalid(f"has a page of more than {MOST_VALUES} values")
         try:
             return answer, json.loads(data)
         except RecursionError as exc:

@@ -6,6 +6,7 @@ import json
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
+from kboot.jsontext import MOST_VALUES, count_values
 from kboot.sources.entries import Entry, Lfs, to_files
 
 TREE_LIMIT_BYTES = 256 << 20
@@ -40,6 +41,8 @@ def files_of_tree(data: bytes) -> tuple[RemoteFile, ...]:
         SourceError: "listing-not-valid", "listing-without-hashes".
     """
     try:
+        if count_values(data) > MOST_VALUES:
+            raise ValueError(f"more than {MOST_VALUES} values")
         tree = json.loads(data)
         if tree["format_version"] != 1:
             raise ValueError(f"format_version is {tree['format_version']!r}, known is 1")
