@@ -22,7 +22,10 @@ SUB = {
     "license": ["accept", "show"],
     "profile": ["check", "list", "show"],
 }
-HEAVY = ("rich", "structlog", "asyncio", "pydantic", "huggingface_hub", "psutil", "pynvml", "sqlite3", "subprocess")
+HEAVY = (
+    *("rich", "structlog", "asyncio", "pydantic", "huggingface_hub", "psutil", "pynvml", "kboot.cli.completion"),
+    *("sqlite3", "subprocess"),
+)
 
 
 def leaves() -> list[tuple[str, click.Command]]:

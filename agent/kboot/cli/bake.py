@@ -16,6 +16,7 @@ from kboot.cli.options import (
     Common,
     Node,
     common_options,
+    completing,
     for_reader,
     open_node,
     open_profile,
@@ -53,7 +54,12 @@ _LAST = "not sealed yet: the last step is `kboot bake --finish --this-machine`, 
         (ExitStatus.INTERRUPTED, "interrupted; the next run goes on from here"),
     ),
 )
-@click.option("--gpu", metavar="CLASS", help="Make it for this class of GPU, e.g. B300; none is needed here.")
+@click.option(
+    "--gpu",
+    metavar="CLASS",
+    shell_complete=completing("gpu"),
+    help="Make it for this class of GPU, e.g. B300; none is needed here.",
+)
 @click.option("--gpus", type=AtLeast(0), metavar="N", help="GPUs of each node it is for.")
 @click.option("--nodes", type=AtLeast(1), metavar="N", help="Nodes of the layout it is for.")
 @click.option("--driver", default="", metavar="V", help="Driver on the nodes; without it the one in this image.")

@@ -16,6 +16,7 @@ from kboot.cli.options import (
     NewPath,
     Node,
     common_options,
+    completing,
     open_node,
     open_profile,
     painter,
@@ -72,11 +73,25 @@ class _Options:
     help="quick: 2 s; full: a minute; deep: minutes; bake: a host that makes images.",
 )
 @click.option("--list", "listing", is_flag=True, help="Show what this mode asks, and ask nothing; -v: and where.")
-@click.option("--check", "only", metavar="ID", multiple=True, help="Ask this check only, or a pattern of ids.")
-@click.option("--skip", metavar="ID", multiple=True, help="Leave this check out, or a pattern of ids.")
+@click.option(
+    "--check",
+    "only",
+    metavar="ID",
+    multiple=True,
+    shell_complete=completing("check"),
+    help="Ask this check only, or a pattern of ids.",
+)
+@click.option(
+    "--skip",
+    metavar="ID",
+    multiple=True,
+    shell_complete=completing("check"),
+    help="Leave this check out, or a pattern of ids.",
+)
 @click.option(
     "--since",
     metavar="BOOT",
+    shell_complete=completing("boot"),
     default="",
     help="Show only what is new since doctor last ran at that boot: -1 is the machine's boot before this one; or a "
     "number in `kboot timeline --list`, the start of a time there or of a boot id; or a file that --json printed.",

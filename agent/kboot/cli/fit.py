@@ -16,6 +16,7 @@ from kboot.cli.options import (
     Common,
     Node,
     common_options,
+    completing,
     open_node,
     open_profile,
     painter,
@@ -67,8 +68,8 @@ class Target:
         (ExitStatus.SOURCE, "the repository's listing cannot be had"),
     ),
 )
-@click.argument("target", required=False, default="", metavar="[P|REPO|PATH]")
-@click.option("--gpu", metavar="CLASS", help="Class of GPU, e.g. B300.")
+@click.argument("target", required=False, default="", metavar="[P|REPO|PATH]", shell_complete=completing("profile"))
+@click.option("--gpu", metavar="CLASS", shell_complete=completing("gpu"), help="Class of GPU, e.g. B300.")
 @click.option("--gpus", type=AtLeast(1), metavar="N", help="GPUs of each node.")
 @click.option("--nodes", type=AtLeast(1), metavar="N", help="Nodes.")
 @click.option("--offline", is_flag=True, help="Ask no source.")

@@ -8,13 +8,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 import click
 
 from kboot.errors import ExitStatus, ProfileError, UsageError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from kboot.host.paths import Paths
     from kboot.host.types import Host
     from kboot.profile.node_config import NodeConfig
@@ -82,6 +84,21 @@ class AtLeast(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         raise UsageError(
             "usage", f"{option} is {value}; wanted: {wanted}", hint=f"`{ctx.command_path} --help`" if ctx else None
         )
+
+
+Completed = Literal["profile", "check", "boot", "cache", "gpu"]
+"""What a shell can ask for the names of."""
+
+
+def completing(what: Completed) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return the shell_complete of a parameter that takes such a name."""
+
+    def found(ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+        from kboot.cli.completion import complete
+
+        return complete(what, ctx, begun)
+
+    return found
 
 
 class NewPath(click.Path):
@@ -176,7 +193,11 @@ def profile_options(function: _F) -> _F:
             help="Lay one value over the profile, e.g. serve.port=8001.",
         ),
         click.option(
-            "--profile", metavar="P", default="", help="Name or .toml file; without it the configuration's profile."
+            "--profile",
+            metavar="P",
+            default="",
+            shell_complete=completing("profile"),
+            help="Name or .toml file; without it the configuration's profile.",
         ),
     ):
         wrapped = option(wrapped)

@@ -14,6 +14,7 @@ from kboot.cli.options import (
     Common,
     Node,
     common_options,
+    completing,
     open_node,
     open_profile,
     painter,
@@ -48,7 +49,9 @@ PLAN_STATUSES = (
 )
 @click.option("--serve", is_flag=True, help="Plan the start of the engine as well.")
 @click.option("--offline", is_flag=True, help="Ask no source; what is on this disk must do.")
-@click.option("--gpu", metavar="CLASS", help="Only a layout for this class of GPU, e.g. B300.")
+@click.option(
+    "--gpu", metavar="CLASS", shell_complete=completing("gpu"), help="Only a layout for this class of GPU, e.g. B300."
+)
 @click.option("--nodes", type=AtLeast(1), metavar="N", help="Only a layout of so many nodes.")
 @click.option(
     "--node-rank",

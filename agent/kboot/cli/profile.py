@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from kboot.cli.edge import Finished
-from kboot.cli.options import Asked, Command, Common, common_options, open_node, open_profile, profile_name, show
+from kboot.cli.options import (
+    Asked,
+    Command,
+    Common,
+    common_options,
+    completing,
+    open_node,
+    open_profile,
+    profile_name,
+    show,
+)
 from kboot.errors import ExitStatus
 
 if TYPE_CHECKING:
@@ -20,7 +30,7 @@ _VALID = (
 _SET = click.option(
     "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Lay one value over it, e.g. serve.port=8001."
 )
-_NAME = click.argument("name", required=False, default="", metavar="[P]")
+_NAME = click.argument("name", required=False, default="", metavar="[P]", shell_complete=completing("profile"))
 
 
 @click.group("profile")

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import AtLeast, Command, Common, NewPath, Node, common_options, for_reader, open_node, painter
+from kboot.cli.options import (
+    AtLeast,
+    Command,
+    Common,
+    NewPath,
+    Node,
+    common_options,
+    completing,
+    for_reader,
+    open_node,
+    painter,
+)
 from kboot.errors import ExitStatus, FactMissing
 
 if TYPE_CHECKING:
@@ -41,6 +52,7 @@ _COMPARED = 20
     "--boot",
     "asked",
     metavar="A",
+    shell_complete=completing("boot"),
     help="Number in --list, or start of a time there or of a boot id; without it, the newest boot.",
 )
 @click.option(

@@ -13,6 +13,7 @@ from kboot.cli.options import (
     Common,
     Node,
     common_options,
+    completing,
     need_this_machine,
     open_node,
     own_machine_options,
@@ -58,7 +59,12 @@ _IMPORTED = (
     statuses=_EXPORTED,
 )
 @click.argument("file", type=_FILE)
-@click.option("--key", metavar="K", help="Which cache of `kboot cache status`; without it the complete one used last.")
+@click.option(
+    "--key",
+    metavar="K",
+    shell_complete=completing("cache"),
+    help="Which cache of `kboot cache status`; without it the complete one used last.",
+)
 @click.option("--incomplete", is_flag=True, help="Also one with which no engine has reached ready yet.")
 @common_options
 def export_command(common: Common, file: str, key: str | None, incomplete: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kboot.cli.options import Command, Common, common_options, open_node, painter, show
+from kboot.cli.options import Command, Common, common_options, completing, open_node, painter, show
 from kboot.errors import ExitStatus, FactMissing
 
 if TYPE_CHECKING:
@@ -33,9 +33,15 @@ if TYPE_CHECKING:
     "--boot",
     "boot_",
     metavar="A",
+    shell_complete=completing("boot"),
     help="Number in `kboot timeline --list`, or start of a time there or of a boot id; without it, the newest boot.",
 )
-@click.option("--against", metavar="B", help="Compare with this one; without it the one before A.")
+@click.option(
+    "--against",
+    metavar="B",
+    shell_complete=completing("boot"),
+    help="Compare with this one; without it the one before A.",
+)
 @common_options
 def explain_command(common: Common, boot_: str | None, against: str | None) -> None:
     """Name the factor that changed, what it invalidated, what that cost, and whether it could be avoided."""
