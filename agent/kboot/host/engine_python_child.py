@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_REQUIRED = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
+_OF_EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']""")
 _LEFT_OUT = ("test", "tests", "idlelib", "site-packages", "dist-packages")
 
 
@@ -40,23 +42,35 @@ def main(argv: list[str]) -> int:
 
 
 def _distributions(package: str) -> Iterator[metadata.Distribution]:
-    """Yield a package and, after it, all that it requires."""
-    seen: set[str] = set()
-    waiting = [package]
+    """Yield a package and, after it, all that it requires, with the extras that its requirements name.
+
+    torch requires NVIDIA's libraries so: "cuda-toolkit[cublas,cudart]", whose extras name the packages. Conditions of
+    platform and version decided what was installed, and are not asked again.
+    """
+    followed: dict[str, set[str]] = {}
+    waiting: list[tuple[str, frozenset[str]]] = [(_normal(package), frozenset())]
     while waiting:
-        name = re.sub(r"[-_.]+", "-", waiting.pop(0)).lower()
-        if name in seen:
+        name, extras = waiting.pop(0)
+        is_new, fresh = name not in followed, extras - followed.setdefault(name, set())
+        if not is_new and not fresh:
             continue
-        seen.add(name)
+        followed[name] |= fresh
         try:
             found = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
-        yield found
+        if is_new:
+            yield found
         for line in found.requires or ():
-            required = re.match(r"[A-Za-z0-9._-]+", line)
-            if required and "extra ==" not in line:
-                waiting.append(required[0])
+            required = _REQUIRED.match(line)
+            of = {_normal(extra) for extra in _OF_EXTRA.findall(line)}
+            if required and (of & fresh if of else is_new):
+                asked = frozenset(_normal(extra) for extra in (required[2] or "").split(",") if extra.strip())
+                waiting.append((_normal(required[1]), asked))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
 def _listed(package: str) -> bytes:
