@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kboot.apply.fixes import UNDO, Fixed, apply_fixes
+from kboot.apply.fixes import UNDO, Fixed, apply_fixes, beside_earlier
 from kboot.checks.fixes import Fix, PutAside, WriteValue
 from kboot.errors import KbootError
 from kboot.host.paths import Paths
@@ -84,17 +84,28 @@ def test_a_file_whose_name_is_taken_again_is_not_called_undone(tmp_path: Path) -
 
 
 def test_a_second_file_of_the_name_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
-    """What was put aside before stays, and what undoes that; the second stays where it is."""
+    """It gets a number, and undoing brings it back: the first stays aside then, and the script says that it does."""
     lock = tmp_path / "a.lock"
-    fix = PutAside(str(lock), "")
     for text in ("first", "second"):
         lock.write_text(text)
-        done, _ = apply_fixes([("c", fix)], paths_in(tmp_path), yes)
-    (failed,) = done
+        _, script = apply_fixes([("c", beside_earlier(PutAside(str(lock), "")))], paths_in(tmp_path), yes)
+    asides = [lock.with_name(f"a.lock.kboot-aside{number}") for number in ("", ".2")]
+
+    assert ["first", "second"] == [aside.read_text() for aside in asides]
+    undone = subprocess.run(["sh", str(script)], capture_output=True, text=True)
+    assert (1, True) == (undone.returncode, "not all of it could be undone" in undone.stderr)
+    assert ("second", "first") == (lock.read_text(), asides[0].read_text())
+
+
+def test_a_name_that_is_taken_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    """What another run put aside stays, and the file stays where it is."""
+    lock, aside = tmp_path / "a.lock", tmp_path / "a.lock.kboot-aside"
+    lock.write_text("second")
+    aside.write_text("first")
+    (failed,), _ = apply_fixes([("c", PutAside(str(lock), ""))], paths_in(tmp_path), yes)
 
     assert ("failed", "aside-is-taken") == (failed.status, failed.error.code if failed.error else "")
-    assert ("second", "first") == (lock.read_text(), lock.with_name("a.lock.kboot-aside").read_text())
-    assert ".kboot-aside" in (tmp_path / "run" / UNDO).read_text()
+    assert ("second", "first") == (lock.read_text(), aside.read_text())
 
 
 def test_what_a_killed_run_had_not_changed_yet_needs_no_undoing(tmp_path: Path) -> None:

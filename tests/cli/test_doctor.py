@@ -86,6 +86,10 @@ def test_fixing_asks_first_and_changes_nothing_without_an_answer(kboot: Kboot) -
     done = kboot("doctor", "--check", "ckpt.stale_locks", "--fix", "--yes", "--json")
     assert (0, False) == (done.status, lock.exists())
     assert ["done"] == [f["status"] for f in done.doc["fixed"]]
+    lock.write_text(f"4194306\n{os.uname().nodename}\n")
+    again = kboot("doctor", "--check", "ckpt.stale_locks", "--fix", "--yes")
+    assert f"mv {lock} {lock}.kboot-aside.2" in again.err
+    assert ["a.lock.kboot-aside", "a.lock.kboot-aside.2"] == sorted(path.name for path in lock.parent.iterdir())
     nothing = kboot("doctor", "--check", "ckpt.stale_locks", "--fix", "--yes")
     assert "nothing that doctor may change by itself" in nothing.out
 

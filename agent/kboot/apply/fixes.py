@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from shlex import quote
 from typing import Literal, assert_never
 
-from kboot.checks.fixes import ASIDE, Fix, PutAside, WriteValue
+from kboot.checks.fixes import Fix, PutAside, WriteValue
 from kboot.errors import ActionFailed, KbootError
 from kboot.host.files import atomic_write, exists, make_dirs, read_small, rename
 from kboot.host.paths import Paths
@@ -34,6 +35,13 @@ class Fixed:
     fix: Fix
     status: Literal["done", "unchanged", "failed"]
     error: KbootError | None = None
+
+
+def beside_earlier(fix: Fix) -> Fix:
+    """Return the fix with a name that nothing has which was put aside before."""
+    if not isinstance(fix, PutAside):
+        return fix
+    return next(each for each in (replace(fix, number=n) for n in count(1)) if not exists(Path(each.aside)))
 
 
 def apply_fixes(
@@ -77,19 +85,16 @@ def _do(fix: Fix, still: Callable[[PutAside], bool]) -> bool:
             path = Path(fix.path)
             if not exists(path) or not still(fix):
                 return False
-            _put_aside(path)
+            _put_aside(path, Path(fix.aside))
             return True
         case _:
             assert_never(fix)
 
 
-def _put_aside(path: Path) -> None:
-    aside = path.with_name(path.name + ASIDE)
+def _put_aside(path: Path, aside: Path) -> None:
     if exists(aside):
         raise ActionFailed(
-            "aside-is-taken",
-            f"{aside} is there from an earlier fix and would be lost",
-            hint=f"remove it if nothing is missed: `rm {quote(str(aside))}`",
+            "aside-is-taken", f"{aside} is there and would be lost", hint="`kboot doctor --fix` takes the next name"
         )
     rename(path, aside)
 
@@ -138,7 +143,7 @@ def _undoing(fix: Fix) -> str:
             return f"echo {quote(fix.was)} > {quote(fix.path)}"
         case PutAside():
             # A run that was killed may not have moved it; mv -n ends with 0 too where another has taken the name.
-            aside, path = quote(fix.path + ASIDE), quote(fix.path)
+            aside, path = quote(fix.aside), quote(fix.path)
             return f"{{ [ ! -e {aside} ] || mv -n -- {aside} {path}; }} && [ -e {path} ] && [ ! -e {aside} ]"
         case _:
             assert_never(fix)

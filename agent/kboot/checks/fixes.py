@@ -17,16 +17,25 @@ class WriteValue:
 
 @dataclass(frozen=True, slots=True)
 class PutAside:
-    """Give a file another name beside it, so that nobody finds it and nothing is lost. what: it is, in words."""
+    """Give a file another name beside it, so that nobody finds it and nothing is lost. what: it is, in words.
+
+    number: of those that were put aside under this name.
+    """
 
     path: str
     what: str
+    number: int = 1
+
+    @property
+    def aside(self) -> str:
+        """Its other name."""
+        return f"{self.path}{_ASIDE}{'' if self.number == 1 else f'.{self.number}'}"
 
 
 Fix = WriteValue | PutAside
 """Safe whatever the reason for the present state was, and reversible by one command."""
 
-ASIDE = ".kboot-aside"
+_ASIDE = ".kboot-aside"
 
 
 def does(fix: Fix) -> str:
@@ -35,7 +44,7 @@ def does(fix: Fix) -> str:
         case WriteValue():
             return f"echo {fix.value} > {fix.path}"
         case PutAside():
-            return f"mv {fix.path} {fix.path}{ASIDE}"
+            return f"mv {fix.path} {fix.aside}"
         case _:
             assert_never(fix)
 
@@ -46,6 +55,6 @@ def undoes(fix: Fix) -> str:
         case WriteValue():
             return f"echo {fix.was} > {fix.path}"
         case PutAside():
-            return f"mv {fix.path}{ASIDE} {fix.path}"
+            return f"mv {fix.aside} {fix.path}"
         case _:
             assert_never(fix)

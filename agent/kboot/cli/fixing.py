@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kboot.apply.fixes import UNDO, Fixed, apply_fixes
+from kboot.apply.fixes import UNDO, Fixed, apply_fixes, beside_earlier
 from kboot.checks.fixes import Fix, PutAside, WriteValue, does, undoes
 from kboot.checks.words import count
 from kboot.cli.options import Node, need_this_machine, say_beside
@@ -41,7 +41,7 @@ def fix_findings(report: DoctorReport, node: Node, *, yes: bool) -> Fixing:
     need_this_machine(node.host, "kboot doctor --fix")
     offered = [(a.check.id, fix) for a in report.findings for fix in a.finding.fixes]
     root = node.host.uid() == 0
-    wanted = [(check, fix) for check, fix in offered if root or not isinstance(fix, WriteValue)]
+    wanted = [(check, beside_earlier(fix)) for check, fix in offered if root or not isinstance(fix, WriteValue)]
     needs_root = len(offered) - len(wanted)
     note = (
         f"{count(needs_root, 'setting')} can be changed by root only: `sudo kboot doctor --fix`" if needs_root else ""
