@@ -82,7 +82,7 @@ def test_a_tree_that_lost_a_bit_is_not_believed() -> None:
      b'{"format_version": 1, "files": {"x": {"size": true, "blob_id": "' + b"b" * 40 + b'"}}}',
      b'{"format_version": 1, "files": {"x": {"size": 1, "blob_id": "../../x"}}}',
      b'{"format_version": 1, "files": {"x": {"size": 1, "blob_id": 3}}}',
-     b'{"format_version": 1, "files": {"x": 3}}',
+     b'{"format_version": 1, "files": {"x": 3}}', b'{"format_version": 1, "files": [1]}',
      b'{"format_version": 1, "files": {"x": {"size": 1, "blob_id": "b", "lfs_sha256": 7, "lfs_size": 1}}}',
      b'{"format_version": 1, "files": {}, "kboot": 3}'],
 )  # fmt: skip

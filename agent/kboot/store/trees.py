@@ -44,7 +44,7 @@ def decode_tree(data: bytes, repo: str, revision: str, commit: str) -> Listing:
         if ours is not None and ours["digest"] != _digest(commit, entries, ours["skipped"]):
             raise ValueError("its digest does not fit its files")
         skipped = tuple((str(path), str(why)) for path, why in ours["skipped"]) if ours else ()
-        files = tuple(_file(path, entries[path]) for path in sorted(entries))
+        files = tuple(_file(path, entry) for path, entry in sorted(entries.items()))
     except (KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise ValueError(f"not a tree of a commit: {type(exc).__name__} at {exc}") from exc
     if not is_commit(commit):
