@@ -24,6 +24,17 @@ def test_writes_and_reads_at_offsets(tmp_path: Path) -> None:
     assert b"hello world" == bytes(buffer[:n])
 
 
+def test_others_may_read_it_whatever_the_umask(tmp_path: Path) -> None:
+    """open-webui#27654: root fetches with umask 077, and the engine runs as a user of its own."""
+    before = os.umask(0o077)
+    try:
+        BlockFile(tmp_path / "f").close()
+    finally:
+        os.umask(before)
+
+    assert 0o644 == (tmp_path / "f").stat().st_mode & 0o777
+
+
 def test_reserved_room_does_not_count_as_written(tmp_path: Path) -> None:
     """The length says how far bytes were written, whatever is reserved beyond."""
     with BlockFile(tmp_path / "f") as blocks:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kboot.errors import UsageError
 from kboot.host.paths import Paths, find_paths
 
 ROOT = Paths(Path("/var/lib/kboot"), Path("/run/kboot"), Path("/etc/kboot"))
@@ -96,3 +97,12 @@ def test_a_users_own_folders_are_never_left(tmp_path: Path) -> None:
     (tmp_path / "ann/.local/state/kboot").mkdir(parents=True)
 
     assert tmp_path / "ann/.local/state/kboot" == find_paths(None, env, 1000, system=tmp_path).state
+
+
+@pytest.mark.parametrize("value", ["~/kboot", "$HOME/kboot"])
+def test_a_path_that_no_shell_expanded_is_refused(value: str) -> None:
+    """huggingface_hub#4292: the checkpoint lands in a folder named `~` below wherever the program was started."""
+    with pytest.raises(UsageError) as caught:
+        find_paths(None, {"KBOOT_STATE_DIR": value, "HOME": "/root"}, 0)
+
+    assert f"KBOOT_STATE_DIR is {value!r}, which nobody expanded; wanted: an absolute path" == caught.value.message

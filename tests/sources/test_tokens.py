@@ -22,6 +22,17 @@ def test_what_is_named_wins(tmp_path: Path) -> None:
     assert Token("hf_a", f"{here}/a") == find_token(env, f"{here}/a")
 
 
+@pytest.mark.parametrize("value", ["~/hf", "$HOME/hf", "${HOME}/hf"])
+def test_the_hub_clients_file_is_where_the_client_looks(tmp_path: Path, value: str) -> None:
+    """It expands `~` and variables itself, so that HF_HOME=~/hf works in an environment file."""
+    (tmp_path / "hf").mkdir()
+    (tmp_path / "hf" / "token").write_text("hf_x\n")
+    found = Token("hf_x", str(tmp_path / "hf/token"))
+
+    assert found == find_token({"HOME": str(tmp_path), "HF_HOME": value})
+    assert found == find_token({"HOME": str(tmp_path), "HF_TOKEN_PATH": f"{value}/token"})
+
+
 def test_no_token_is_fine(tmp_path: Path) -> None:
     """Without any of them requests go without one; also where the implicit one is switched off."""
     assert Token() == find_token({"HOME": str(tmp_path)})

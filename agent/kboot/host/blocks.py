@@ -17,6 +17,7 @@ from kboot.host.os_errors import explain_os_error, explained
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE: blocks are taken, the length still says how far bytes were written
 _WAIT_BEFORE, _WRITE, _WAIT_AFTER = 1, 2, 4  # SYNC_FILE_RANGE_*
+_MODE = 0o644
 _COPY_BYTES = 1 << 20
 _IN_MEMORY = frozenset({0x01021994, 0x858458F6})  # tmpfs, ramfs
 _STATFS_BYTES = 256  # more than any layout of it; the type comes first
@@ -42,11 +43,17 @@ class BlockFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file for reading and writing; it is made when it is missing."""
+        """Open the file for reading and writing; it is made when it is missing.
+
+        Others may read it, whatever the umask: the engine runs as another user. Its folder says who gets so far.
+        """
         self.path = path
         with explained("open the file", path):
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
             opened = os.fstat(self._fd)
+        if opened.st_mode & _MODE != _MODE:
+            with suppress(OSError):  # not this user's, or a file system without modes
+                os.fchmod(self._fd, _MODE)
         self._dev, self.inode = opened.st_dev, opened.st_ino
 
     def __enter__(self) -> Self:

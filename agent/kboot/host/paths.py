@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kboot.errors import UsageError
+
 IMAGE_MANIFEST = "bake.json"
 """In the state folder of an image."""
 
@@ -124,16 +126,30 @@ def find_paths(
     Order: below `--root`; KBOOT_STATE_DIR, KBOOT_RUNTIME_DIR, KBOOT_CONFIG_DIR; the configuration's (`state`,
     `runtime`); what systemd names for a unit (STATE_DIRECTORY and its like); for root /var/lib/kboot, /run/kboot,
     /etc/kboot; for others the XDG folders, or root's where the node has them and the user has no state of their own.
+
+    Raises:
+        UsageError: one of kboot's variables holds `~` or `$NAME`, which a shell would have replaced.
     """
     if root is not None:
         return _system(root)
     mine = _of_user(env)
     defaults = _system(system) if uid == 0 or _follows_system(env, mine, _system(system)) else mine
     return Paths(
-        Path(env.get("KBOOT_STATE_DIR") or state or env.get("STATE_DIRECTORY") or defaults.state),
-        Path(env.get("KBOOT_RUNTIME_DIR") or runtime or env.get("RUNTIME_DIRECTORY") or defaults.runtime),
-        Path(env.get("KBOOT_CONFIG_DIR") or env.get("CONFIGURATION_DIRECTORY") or defaults.config),
+        Path(_given(env, "KBOOT_STATE_DIR") or state or env.get("STATE_DIRECTORY") or defaults.state),
+        Path(_given(env, "KBOOT_RUNTIME_DIR") or runtime or env.get("RUNTIME_DIRECTORY") or defaults.runtime),
+        Path(_given(env, "KBOOT_CONFIG_DIR") or env.get("CONFIGURATION_DIRECTORY") or defaults.config),
     )
+
+
+def _given(env: Mapping[str, str], name: str) -> str:
+    value = env.get(name, "")
+    if value.startswith(("~", "$")):
+        raise UsageError(
+            "path-not-absolute",
+            f"{name} is {value!r}, which nobody expanded; wanted: an absolute path",
+            hint="environment files of services are no shell: write the path out",
+        )
+    return value
 
 
 def _system(root: Path) -> Paths:

@@ -14,6 +14,8 @@ from kboot.sources.proxies import Origin
 _LIMIT_BYTES = 4096
 _TOKEN = re.compile(r"[!#-&(-~]+")  # what fits into a header, but for quotes
 
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -36,7 +38,7 @@ def find_token(env: Mapping[str, str], token_file: str = "") -> Token:
         if value := env.get(name, "").strip():
             return _checked(value, name)
     if path := env.get("HF_TOKEN_PATH"):
-        return _from_file(Path(path), named="HF_TOKEN_PATH")
+        return _from_file(_place(path, env), named="HF_TOKEN_PATH")
     if env.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in ("1", "ON", "YES", "TRUE"):
         return Token()
     return _from_file(_default_file(env), named="")
@@ -49,7 +51,14 @@ def may_see_token(origin: Origin) -> bool:
 
 def _default_file(env: Mapping[str, str]) -> Path:
     cache = env.get("XDG_CACHE_HOME") or f"{env.get('HOME') or '/nonexistent'}/.cache"
-    return Path(env.get("HF_HOME") or f"{cache}/huggingface") / "token"
+    return _place(env.get("HF_HOME") or f"{cache}/huggingface", env) / "token"
+
+
+def _place(text: str, env: Mapping[str, str]) -> Path:
+    """Return the path that the Hub's client takes it for, which no shell has read: "~/hf", "$HOME/hf"."""
+    if text.partition("/")[0] == "~":
+        text = env.get("HOME", "~") + text[1:]
+    return Path(_VARIABLE.sub(lambda found: env.get(found[1] or found[2], found[0]), text))
 
 
 def _from_file(path: Path, named: str) -> Token:
