@@ -184,6 +184,19 @@ def test_a_user_who_may_only_read_reads() -> None:
         assert "1 rows, ledger-not-usable" == as_nobody(lambda: reading_and_writing(folder))
 
 
+def test_who_may_enter_the_folder_reads_whatever_the_umask(tmp_path: Path) -> None:
+    """`kboot status` of group kboot, after root has fetched with umask 077."""
+    before = os.umask(0o077)
+    try:
+        ledger, _ = open_ledger(tmp_path)
+        ledger.record([ROW])
+        ledger.close()
+    finally:
+        os.umask(before)
+
+    assert 0o644 == ledger.path.stat().st_mode & 0o777
+
+
 def reading_and_writing(folder: Path) -> str:
     ledger, _ = open_ledger(folder)
     rows = ledger.rows("a/b")

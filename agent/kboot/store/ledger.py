@@ -276,6 +276,8 @@ def _open_checked(name: str, *, uri: bool) -> sqlite3.Connection:
             db.execute("PRAGMA synchronous = FULL")
             if not _one(db, "SELECT count(*) FROM sqlite_master"):
                 _in_transaction(db, lambda: _create(db))
+                with suppress(OSError):  # whatever the umask: who may enter the folder may read what is recorded
+                    Path(name).chmod(0o644)
             elif not _has_prefixes(db) and _one(db, "PRAGMA application_id") == _APPLICATION:
                 db.execute(_PREFIX_SCHEMA)  # a ledger of an earlier kboot
         _check(db)
