@@ -48,12 +48,14 @@ class TestFirstWords:
         assert fed("vllm", first[9:]).has_spoken
 
     def test_what_is_said_before_and_during_the_import_is_not_the_engine(self) -> None:
-        """kboot's own last line, a warning of a module, an empty line."""
+        """kboot's own last line, a warning of a module, in colour, with a token, an empty line."""
         assert not fed(
             "vllm",
             "kboot: 8 CPUs each; becoming vllm",
             "/opt/venv/lib/torch/cuda/__init__.py:63: FutureWarning: The pynvml package is old.",
             "  import pynvml  # type: ignore[import]",
+            "\x1b[33mUserWarning: a module is old\x1b[0m",
+            "HF_TOKEN=hf_EXAMPLExxxxxxxxxxx is deprecated",
             "",
         ).has_spoken
 

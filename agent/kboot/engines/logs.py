@@ -38,11 +38,15 @@ _SECONDS = re.compile(r"\d{1,9}(?:\.\d{0,9})?")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A log line without its decoration. process: who said it ("Worker_DP0_EP0"); empty when it does not say."""
+    """A log line without its decoration. process: who said it ("Worker_DP0_EP0"); empty when it does not say.
+
+    logged: it had a decoration, which only a logger gives it.
+    """
 
     process: str
     level: str
     text: str
+    logged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ class LogReader:
         message = parse(line)
         self._last_unix_s = unix_s
         if message.text:
-            self._has_spoken = self._has_spoken or len(message.text) < len(line.rstrip())
+            self._has_spoken = self._has_spoken or message.logged
             searched = replace(message, text=message.text[:_SEARCHED_CHARS])
             self._feed_phases(unix_s, searched)
             self._feed_caches(searched.text)
@@ -251,6 +255,7 @@ def _may_be_cause(message: Message, engine: Engine) -> bool:
 def parse(line: str) -> Message:
     """Return a log line without colours, time and level; what looks like a Hub token is masked."""
     text = mask(_COLOUR.sub("", line)).rstrip()
+    whole = len(text)
     found = _VLLM.match(text)
     process, level = (found["process"] or "", found["level"] or "") if found else ("", "")
     text = text[found.end() :] if found else text
@@ -259,7 +264,7 @@ def parse(line: str) -> Message:
     if torch := _TORCH.match(text):
         process, level = process or torch["process"], level or _TORCH_LEVELS.get(torch["level"] or "", "")
         text = text[torch.end() :]
-    return Message(process, level, text)
+    return Message(process, level, text, logged=len(text) < whole)
 
 
 def mask(text: str) -> str:
