@@ -129,3 +129,19 @@ def test_a_python_that_does_not_run_stops_no_boot(tmp_path: Path) -> None:
         assert words in outcome.after
     assert ["bytecode.not_compiled"] * 2 == [e.event for e in said if isinstance(e, Notice)]
     assert not (tmp_path / "b/n/complete").exists()
+
+
+def test_the_engines_user_reads_what_was_compiled_whatever_the_umask(tmp_path: Path) -> None:
+    """Root boots with umask 077; the engine would compile everything again at every start, and keep none of it."""
+    site = tmp_path / "site"
+    package(site, "engine")
+    action = CompileBytecode(str(interpreter(tmp_path / "bin", site)), "engine", str(tmp_path / "bytecode/new"), "test")
+    before = os.umask(0o077)
+    try:
+        compile_bytecode(action, 1, os.environ, lambda _: None)
+    finally:
+        os.umask(before)
+    made = list((tmp_path / "bytecode").rglob("*"))
+
+    assert {"engine/__init__"} == compiled(action.folder)
+    assert [] == [p for p in made if not p.stat().st_mode & 0o004]
