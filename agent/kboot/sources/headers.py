@@ -116,12 +116,7 @@ class _Asking:
         return _header(file.path, start[_LENGTH_BYTES : _LENGTH_BYTES + length], length, file.size_bytes)
 
     def _read(self, file: RemoteFile, start: int, end: int) -> bytes:
-        patience = Patience(not_yet_for_s=0.0)
-        while True:
-            try:
-                return self._read_once(file, start, end)
-            except SourceError as exc:
-                patience.wait_or_raise(exc, self._stop)
+        return Patience(not_yet_for_s=0.0).answer(lambda: self._read_once(file, start, end), self._stop)
 
     def _read_once(self, file: RemoteFile, start: int, end: int) -> bytes:
         with self._source.open(self._repo, self._commit, file, start, end) as body:

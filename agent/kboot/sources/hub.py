@@ -57,22 +57,12 @@ class Hub:
             raise SourceError("offline-mode", f"{name} is set, so the Hub may not be asked", hint=f"unset {name}")
         asked = Asked(self._origin.address, repo, revision, token=self._token.origin)
         ask = ListingAsk(self.endpoint, self._token.value, asked)
-        patience = self._new_patience()
-        while True:
-            try:
-                return list_once(self._client, ask)
-            except SourceError as exc:
-                patience.wait_or_raise(exc, self._stop)
+        return self._new_patience().answer(lambda: list_once(self._client, ask), self._stop)
 
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
         check_small(file, limit_bytes)
-        patience = self._new_patience()
-        while True:
-            try:
-                return read_whole(self.open(repo, commit, file, 0), file)
-            except SourceError as exc:
-                patience.wait_or_raise(exc, self._stop)
+        return self._new_patience().answer(lambda: read_whole(self.open(repo, commit, file, 0), file), self._stop)
 
     def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> HttpBody:
         """Ask for bytes [start, end). A link that has expired is asked for again, once. See Source."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from kboot.errors import SourceError
 from kboot.host.clock import boot_monotonic_s, monotonic_s, sleep_s
@@ -19,6 +20,8 @@ _LATER_S = 10.0
 _TRIES = 3
 _TRIES_FAILING = 7  # of a server that says itself that it is out of order: 23 s in all, a restart of a front end
 _LONGEST_WAIT_S = 8.0
+
+_T = TypeVar("_T")
 
 
 def not_yet_s(since_boot_s: float) -> float:
@@ -67,6 +70,18 @@ class Patience:
         self._not_yet_until_s = monotonic_s() + allowed_s
         self._limited_left_s = LIMITED_S
         self._needed = needed
+
+    def answer(self, ask: Callable[[], _T], stop: threading.Event | None) -> _T:
+        """Ask, and again as long as wait_or_raise waits; return the answer.
+
+        Raises:
+            SourceError: there is none.
+        """
+        while True:
+            try:
+                return ask()
+            except SourceError as exc:
+                self.wait_or_raise(exc, stop)
 
     def wait_or_raise(self, exc: SourceError, stop: threading.Event | None = None) -> None:
         """Wait for the next try, or raise when there is to be none.

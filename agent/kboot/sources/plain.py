@@ -43,22 +43,12 @@ class Plain:
 
     def list(self, repo: str, revision: str) -> Found:
         """Return what refs/ and trees/ there say. See Source."""
-        patience = self._new_patience()
-        while True:
-            try:
-                return self._list_once(repo, revision)
-            except SourceError as exc:
-                patience.wait_or_raise(exc, self._stop)
+        return self._new_patience().answer(lambda: self._list_once(repo, revision), self._stop)
 
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
         check_small(file, limit_bytes)
-        patience = self._new_patience()
-        while True:
-            try:
-                return read_whole(self.open(repo, commit, file, 0), file)
-            except SourceError as exc:
-                patience.wait_or_raise(exc, self._stop)
+        return self._new_patience().answer(lambda: read_whole(self.open(repo, commit, file, 0), file), self._stop)
 
     def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> HttpBody:
         """Ask for bytes [start, end) where the last file was, then where else it may be. See Source."""

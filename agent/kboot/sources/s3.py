@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from kboot.checkpoint import RemoteFile, is_commit
 from kboot.errors import SourceError
@@ -19,7 +19,6 @@ from kboot.sources.types import Found
 _REQUEST_BYTES = 64 << 20  # one request for so much: its time limit is for all of it
 _SLOWEST_BYTES_S = 1 << 18
 _CHUNK_BYTES = 1 << 20
-_T = TypeVar("_T")
 _SETTINGS = {
     "AWS_ENDPOINT_URL": "endpoint",
     "AWS_ENDPOINT_URL_S3": "endpoint",
@@ -66,12 +65,12 @@ class S3:
 
     def list(self, repo: str, revision: str) -> Found:
         """Return what refs/ and trees/ there say. See Source."""
-        return self._patiently(lambda: self._list_once(repo, revision))
+        return self._new_patience().answer(lambda: self._list_once(repo, revision), self._stop)
 
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
         check_small(file, limit_bytes)
-        return self._patiently(lambda: read_whole(self.open(repo, commit, file, 0), file))
+        return self._new_patience().answer(lambda: read_whole(self.open(repo, commit, file, 0), file), self._stop)
 
     def open(self, repo: str, commit: str, file: RemoteFile, start: int, end: int | None = None) -> S3Body:
         """Find the object where the last file was, or where else it may be. See Source."""
@@ -148,14 +147,6 @@ class S3:
                 obstore.put(store, key, file)
         except Exception as exc:
             raise self._explain(exc, key) from exc
-
-    def _patiently(self, ask: Callable[[], _T]) -> _T:
-        patience = self._new_patience()
-        while True:
-            try:
-                return ask()
-            except SourceError as exc:
-                patience.wait_or_raise(exc, self._stop)
 
     def _list_once(self, repo: str, revision: str) -> Found:
         for root in roots_of(repo):
