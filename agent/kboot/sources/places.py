@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
-from kboot.checkpoint import RemoteFile
+from kboot.checkpoint import RemoteFile, is_commit
 from kboot.errors import SourceError
 from kboot.jsontext import MOST_VALUES, count_values
 from kboot.sources.entries import Entry, Lfs, to_files
+from kboot.sources.types import Found
 
-TREE_LIMIT_BYTES = 256 << 20
+_TREE_LIMIT_BYTES = 256 << 20
+_REF_LIMIT_BYTES = 256
 
 
 def repo_folder(repo: str) -> str:
@@ -29,9 +32,23 @@ def places_of(repo: str, commit: str, file: RemoteFile) -> tuple[str, ...]:
     )
 
 
-def roots_of(repo: str) -> tuple[str, ...]:
-    """Return the prefixes below which refs/ and trees/ may be."""
-    return ("", f"{repo_folder(repo)}/")
+def listing_there(name: str, repo: str, revision: str, small: Callable[[str, int], bytes]) -> Found:
+    """Return what refs/ and trees/ say of a revision. small: gives a file whole, of so many bytes at most; b"" = none.
+
+    Raises:
+        SourceError: "no-trusted-listing": they say nothing; and what small() and files_of_tree() raise.
+    """
+    for root in ("", f"{repo_folder(repo)}/"):
+        commit = revision
+        if not is_commit(revision):
+            commit = small(f"{root}refs/{revision}", _REF_LIMIT_BYTES).decode("ascii", "replace").strip()
+        if is_commit(commit) and (tree := small(f"{root}trees/{commit}.json", _TREE_LIMIT_BYTES)):
+            return Found(repo, commit, files_of_tree(tree))
+    raise SourceError(
+        "no-trusted-listing",
+        f"{name} has no refs/ and trees/ that say which files {repo} has at {revision}",
+        hint='name "hub" among the sources, or put the folder of a Hugging Face cache there as it is',
+    )
 
 
 def files_of_tree(data: bytes) -> tuple[RemoteFile, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import quote
 
-from kboot.checkpoint import RemoteFile, is_commit
+from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
 from kboot.host.clock import monotonic_s, unix_s
 from kboot.sources.asking import check_small, follow, read_answer, read_whole
@@ -14,13 +15,11 @@ from kboot.sources.framing import Frame, frame
 from kboot.sources.http import Answer, Client, HttpBody
 from kboot.sources.hub_listing import LISTING_S
 from kboot.sources.patience import Patience
-from kboot.sources.places import TREE_LIMIT_BYTES, files_of_tree, places_of, roots_of
+from kboot.sources.places import listing_there, places_of
 from kboot.sources.proxies import origin_of
 from kboot.sources.refusals import Asked, refusal
 from kboot.sources.secrets import without_query
 from kboot.sources.types import Found
-
-_REF_LIMIT_BYTES = 256
 
 
 class Plain:
@@ -75,21 +74,9 @@ class Plain:
 
     def _list_once(self, repo: str, revision: str) -> Found:
         asked, until_s = Asked(self._origin.address, repo, revision), monotonic_s() + LISTING_S
-        for root in roots_of(repo):
-            commit = revision
-            if not is_commit(revision):
-                ref = self._small(f"{root}refs/{revision}", asked, until_s, _REF_LIMIT_BYTES)
-                commit = ref.decode("ascii", "replace").strip()
-            path = f"{root}trees/{commit}.json"
-            if is_commit(commit) and (tree := self._small(path, asked, until_s, TREE_LIMIT_BYTES)):
-                return Found(repo, commit, files_of_tree(tree))
-        raise SourceError(
-            "no-trusted-listing",
-            f"{self.name} has no refs/ and trees/ that say which files {repo} has at {revision}",
-            hint='name "hub" among the sources, or serve the folder of a Hugging Face cache as it is',
-        )
+        return listing_there(self.name, repo, revision, partial(self._small, asked, until_s))
 
-    def _small(self, path: str, asked: Asked, until_s: float, limit_bytes: int) -> bytes:
+    def _small(self, asked: Asked, until_s: float, path: str, limit_bytes: int) -> bytes:
         """Return a small file of the folder itself; empty where there is none."""
         answer = follow(self._client, self._base + quote(path), 0, None, until_s=until_s)
         if answer.status in (404, 410):

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kboot.checkpoint import RemoteFile, is_commit
+from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
 from kboot.sources.asking import check_small, read_whole
 from kboot.sources.patience import Patience
-from kboot.sources.places import TREE_LIMIT_BYTES, files_of_tree, places_of, roots_of
+from kboot.sources.places import listing_there, places_of
 from kboot.sources.secrets import mask
 from kboot.sources.types import Found
 
@@ -65,7 +65,7 @@ class S3:
 
     def list(self, repo: str, revision: str) -> Found:
         """Return what refs/ and trees/ there say. See Source."""
-        return self._new_patience().answer(lambda: self._list_once(repo, revision), self._stop)
+        return self._new_patience().answer(lambda: listing_there(self.name, repo, revision, self._small), self._stop)
 
     def read(self, repo: str, commit: str, file: RemoteFile, limit_bytes: int) -> bytes:
         """Return a small file's bytes, unproven. See Source."""
@@ -148,23 +148,10 @@ class S3:
         except Exception as exc:
             raise self._explain(exc, key) from exc
 
-    def _list_once(self, repo: str, revision: str) -> Found:
-        for root in roots_of(repo):
-            commit = revision
-            if not is_commit(revision):
-                commit = self._small(f"{root}refs/{revision}").decode("ascii", "replace").strip()
-            if is_commit(commit) and (tree := self._small(f"{root}trees/{commit}.json")):
-                return Found(repo, commit, files_of_tree(tree))
-        raise SourceError(
-            "no-trusted-listing",
-            f"{self.name} has no refs/ and trees/ that say which files {repo} has at {revision}",
-            hint='name "hub" among the sources, or upload the folder of a Hugging Face cache as it is',
-        )
-
-    def _small(self, path: str) -> bytes:
+    def _small(self, path: str, limit_bytes: int) -> bytes:
         """Return an object that says what there is; empty where there is none."""
         size_bytes = self.size_of(self._prefix + path)
-        if not size_bytes or size_bytes > TREE_LIMIT_BYTES:
+        if not size_bytes or size_bytes > limit_bytes:
             return b""
         return b"".join(bytes(chunk) for chunk in self.chunks(self._prefix + path, 0, size_bytes))
 
