@@ -10,7 +10,7 @@ from fakes.checkpoints import MemoryBody, remote
 from fakes.hub import COMMIT, REPO, FakeHub, Headers
 from fakes.lying import LyingServer
 from kboot.errors import SourceError
-from kboot.sources.asking import check_small, follow, read_answer, read_whole
+from kboot.sources.asking import check_small, fill, follow, read_answer, read_whole
 from kboot.sources.http import Client
 
 
@@ -65,6 +65,22 @@ def test_a_small_file_is_read_to_its_listed_end() -> None:
     with pytest.raises(SourceError) as large:
         check_small(file, 4)
     assert "file-too-large" == large.value.code
+
+
+class Drip(MemoryBody):
+    """One byte at a time."""
+
+    def readinto(self, buffer: memoryview) -> int:
+        return super().readinto(buffer[:1])
+
+
+def test_what_comes_in_drops_is_not_waited_for_without_end() -> None:
+    """A byte every 20 s is no silence for a connection; a minute, and what 64 KiB/s take, is the time for all."""
+    times = iter(range(0, 10_000, 20))
+    with pytest.raises(SourceError, match="a came with 4 of 65536 bytes") as caught:
+        fill(Drip(b"x" * 65536, 0, None), memoryview(bytearray(65536)), "a", lambda: float(next(times)))
+
+    assert ("source-silent", True) == (caught.value.code, caught.value.retry)
 
 
 def answered(content: bytes, encoding: str, limit_bytes: int = 1000) -> bytes | None:

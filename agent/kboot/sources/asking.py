@@ -10,6 +10,7 @@ from urllib.parse import quote, urljoin
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
+from kboot.host.clock import monotonic_s
 from kboot.sources.framing import range_header
 from kboot.sources.http import Answer, Client
 from kboot.sources.proxies import Origin, origin_of
@@ -18,6 +19,8 @@ from kboot.sources.types import Body
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HOPS = 6
+_FIRST_S = 60.0  # for a small file as far as it depends on no rate
+_SLOWEST_BYTES_S = 64 << 10
 
 
 def no_token(_: Origin) -> str:
@@ -116,15 +119,28 @@ def read_whole(body: Body, file: RemoteFile) -> bytes:
     """Return all bytes of a small file's body.
 
     Raises:
-        SourceError: code "short-body": it has more or fewer than the listing says.
+        SourceError: code "short-body": it has more or fewer than the listing says; see fill.
     """
     data = bytearray(file.size_bytes + 1)  # one more, to notice a body that does not end
-    view, done = memoryview(data), 0
     with body:
-        while done < len(data) and (n := body.readinto(view[done:])):
-            done += n
+        done = fill(body, memoryview(data), file.path)
     if done != file.size_bytes:
         raise SourceError(
             "short-body", f"{file.path} came with {done} bytes, the listing says {file.size_bytes}", retry=True
         )
-    return bytes(view[:done])
+    return bytes(memoryview(data)[:done])
+
+
+def fill(body: Body, data: memoryview, path: str, clock: Callable[[], float] = monotonic_s) -> int:
+    """Receive until there is no room or nothing more comes; return how many bytes. path: of the file, for messages.
+
+    Raises:
+        SourceError: code "source-silent": they come in drops, each in time for a connection, all of them never.
+    """
+    done, until_s = 0, clock() + _FIRST_S + len(data) / _SLOWEST_BYTES_S
+    while done < len(data) and (n := body.readinto(data[done:])):
+        done += n
+        if clock() > until_s:
+            said = f"{path} came with {done} of {len(data)} bytes in all the time it was given"
+            raise SourceError("source-silent", said, retry=True)
+    return done

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from kboot.checkpoint import RemoteFile
 from kboot.errors import FactMissing, SourceError
 from kboot.host.plain_file import open_plain
+from kboot.sources.asking import fill
 from kboot.sources.patience import Patience
 from kboot.sources.types import Source
 
@@ -122,12 +123,10 @@ class _Asking:
         with self._source.open(self._repo, self._commit, file, start, end) as body:
             ahead = start - body.start  # a server that ignores ranges begins at 0
             data = bytearray(ahead + end - start)
-            view, done = memoryview(data), 0
-            while done < len(data) and (n := body.readinto(view[done:])):
-                done += n
+            done = fill(body, memoryview(data), file.path)
             if done < len(data):
                 raise SourceError("short-body", f"{file.path} ended {len(data) - done} bytes early", retry=True)
-            return bytes(view[ahead:])
+            return bytes(memoryview(data)[ahead:])
 
 
 def _length(name: str, start: bytes, size: int) -> int:
