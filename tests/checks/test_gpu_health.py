@@ -110,6 +110,16 @@ def test_a_kernel_log_that_may_not_be_read_is_unknown() -> None:
     assert "unknown" == gpu_xid_recent.run(blind, PROFILE, CHECKPOINT).status
 
 
+def test_a_link_fault_that_the_driver_got_over_is_a_warning() -> None:
+    """leptonai/gpud#1174: a marginal lane says Nonfatal thousands of times an hour; Fatal is another matter."""
+    line = "[ 500.0] NVRM: Xid (PCI:0018:01:00): 145, RLW_RXPIPE {} XC0 i0 Link 13 (0x0409a0c2 0x00000008)\n"
+    mild = gpu_xid_recent.run(logged(line.format("Nonfatal") * 3), PROFILE, CHECKPOINT)
+    grave = gpu_xid_recent.run(logged(line.format("Nonfatal") + line.format("Fatal")), PROFILE, CHECKPOINT)
+
+    assert ("warn", True) == (mild.status, "`nvidia-smi nvlink -e` counts its errors" in mild.hint)
+    assert ("fail", "Xid 145 (NVLink RLW error) on 0018:01:00.0 since boot") == (grave.status, grave.seen)
+
+
 def test_a_status_of_the_fabric_counts_as_much_as_its_state() -> None:
     """B159: Completed with Insufficient Resources fails; Completed with Success and a clique passes."""
     q0 = sick(8, fabric=Fabric("completed", "INSUFFICIENT_RESOURCES", 0, ZERO))

@@ -146,3 +146,11 @@ def test_a_line_longer_than_the_kernel_writes_is_cut() -> None:
     (event,) = kernel_events("[ 9.1] Out of memory: Killed process 7 " + "task " * 100_000)
 
     assert 2048 >= len(event.text)
+
+
+@pytest.mark.parametrize("of", ["", " GPU-I:05", " GPU-I:01 GPU-CI:02"])
+def test_an_xid_of_a_mig_slice_is_its_gpus(of: str) -> None:
+    """kubernetes-sigs/dra-driver-nvidia-gpu#904: with MIG the slice stands behind the address."""
+    line = f"[ 9.1] NVRM: Xid (PCI:0000:01:00{of}): 95, pid=7062, Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No"
+
+    assert [("xid", "0000:01:00.0", 95)] == [(e.kind, e.bus_id, e.code) for e in kernel_events(line)]

@@ -13,6 +13,9 @@ from kboot.facts.health_types import KernelEvent
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
+_OF_LINKS = range(144, 151)
+_LANE = "a lane of a link is marginal; `nvidia-smi nvlink -e` counts its errors: have it looked at where they go on"
+
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """Judge every Xid by the vendor's class; a GPU that the driver calls sound was reset since."""
@@ -35,14 +38,15 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             why="the fabric stays broken until a reboot, even where nvidia-smi looks fine: NCCL hangs on any pair",
             hint="reboot the node",
         )
-    worst = [e for e in faults if xid(e.code).severity == "fail" and not _healed(facts, e)]
+    worst = [e for e in faults if xid(e.code).severity == "fail" and not (_healed(facts, e) or _got_over(e))]
     shown = worst or faults
+    action = _LANE if _got_over(shown[0]) else xid(shown[0].code).action or REBOOT
     return Finding(
         "fail" if worst else "warn",
         f"{_named(shown)} since boot",
         wanted="no Xid but those of programs",
         why="engines on such a GPU crash, hang or answer wrongly" if worst else "the GPU works; look after it",
-        hint=f"{shown[0].bus_id}: {xid(shown[0].code).action or REBOOT}",
+        hint=f"{shown[0].bus_id}: {action}",
     )
 
 
@@ -82,6 +86,11 @@ def _healed(facts: NodeFacts, event: KernelEvent) -> bool:
     index_of = {g.bus_id: g.index for g in facts.gpu.gpus}
     actions = {g.index: g.recovery_action for g in facts.health.gpus}
     return event.bus_id in index_of and actions.get(index_of[event.bus_id]) == "none"
+
+
+def _got_over(event: KernelEvent) -> bool:
+    """Return whether it is a fault of a link that the driver calls one without consequence (leptonai/gpud#1174)."""
+    return event.code in _OF_LINKS and " Nonfatal " in event.text
 
 
 def _named(events: Sequence[KernelEvent]) -> str:
