@@ -94,7 +94,7 @@ def test_a_clock_that_is_set_back_while_a_node_boots_makes_no_length_wrong(node:
     """Nothing ends before it began, in the report, its phases and the engine's; nor in the notice of its answer."""
     args = ("boot", *DEMO, "--serve", "--exit-when-ready", "--set", f"serve.port={free_port()}", "--json")
     boot = node(*args, env=build(tmp_path))
-    report = boot.doc
+    report, after = boot.doc, node("status", "--json").doc
     starts = [span["start_unix_s"] for span in report["spans"] if span["lane"] == "kboot"]
     answers = [json.loads(line)["text"] for line in boot.err.splitlines() if '"engine.ready"' in line]
 
@@ -103,6 +103,7 @@ def test_a_clock_that_is_set_back_while_a_node_boots_makes_no_length_wrong(node:
     assert starts == sorted(starts)
     assert [] == [s["name"] for s in report["spans"] if s["end_unix_s"] < s["start_unix_s"]]
     assert {"engine", "kboot"} <= {span["lane"] for span in report["spans"]}
+    assert (2, False, []) == (len(report["workers"]), after["engine"]["answers"], after["workers"])  # they have ended
     assert [False] == [" -" in text for text in answers]
 
 

@@ -95,7 +95,7 @@ def test_the_last_boots_workers_are_shown_with_what_is_off_plan(kboot: Kboot, pa
         (w["worker"], w["pid"], w["stray_tasks"], w["wait_share"], w["findings"]) for w in doc["workers"]
     ]
     words = " ".join(text.split())
-    assert "worker 0 pid 21 CPUs 0-3, as planned; loaded with 4 threads, 9 in all; waited 10 %" in words
+    assert "worker 0 pid 21 CPUs 0-3, as planned; loaded with 4 threads, 9 in all; waited 10 % for a CPU" in words
     assert f"off plan {off}" in words
 
 

@@ -78,9 +78,9 @@ def test_what_a_room_is_counted_for_is_said(dense: Model) -> None:
         "counted for vllm, KV cache of dtype auto, sequences of 1,000 tokens (the model's longest); assumed, since no "
         "profile says otherwise"
     ) in bare
-    assert "kept back by the engine: 15.3 GB of a B200 (--gpu-memory-utilization 0.92, the default of vLLM" in bare
+    assert "kept back by the engine: 15.3 GB of each B200 (--gpu-memory-utilization 0.92, the default of vLLM" in bare
     assert "counted for tokenspeed, KV cache of dtype fp8, sequences of 8,000 tokens; as in layout one" in asked
-    assert "kept back by the engine: 9.6 GB of a B200 (--gpu-memory-utilization 0.95 in layout one)" in asked
+    assert "kept back by the engine: 9.6 GB of each B200 (--gpu-memory-utilization 0.95 in layout one)" in asked
 
 
 def test_a_narrow_table_leaves_columns_out_until_it_fits(dense: Model) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from report_samples import T0, demo_boot, failed_boot, kimi_boot
 
+from kboot.errors import ActionFailed
 from kboot.report.price import HourPrice
 from kboot.report.render_text import Style, laid_out_for
 from kboot.report.text_timeline import draw_bar, history_text, timeline_text
@@ -119,3 +120,15 @@ def test_the_times_below_the_bars_keep_apart() -> None:
     text = timeline_text(make_timeline(boot))
 
     assert "0.05 s" in text and "s0.1" not in text
+
+
+def test_an_interruption_is_no_error_of_one_file() -> None:
+    """Which of a hundred files was under way helps nobody; how to go on does. Another error is shown whole."""
+    stopped = ActionFailed("interrupted", "a.safetensors: stopped with 1 of 2 bytes here", hint="run it again")
+    texts = [
+        timeline_text(make_timeline(replace(failed_boot(), status="interrupted", error=error)))
+        for error in (stopped, ActionFailed("disk-full", "no room for a.safetensors"))
+    ]
+
+    assert "hint: run it again" == texts[0].splitlines()[-1]
+    assert [False, True] == ["a.safetensors" in text for text in texts]

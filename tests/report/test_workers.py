@@ -65,11 +65,11 @@ def test_workers_are_rows_and_findings_follow() -> None:
     good = check(process({8, 9, 10, 11}), reported_threads=4)
     off = replace(check(process({0, 1})), worker=4, gpu=None)
     lost = check_worker(PLANNED, None)
-    lines = workers_text(workers_json((good, off, lost)), width=100)
+    lines = workers_text(workers_json((good, off, lost)), width=120)
 
     assert [
-        "  worker 3, GPU 5  pid 77     CPUs 8-11, as planned; loaded with 4 threads, 1 in all; waited 9 %",
-        "  worker 4         pid 77     CPUs 0-1, planned 8-11; share 4, 1 in all; waited 9 %",
+        "  worker 3, GPU 5  pid 77     CPUs 8-11, as planned; loaded with 4 threads, 1 in all; waited 9 % for a CPU",
+        "  worker 4         pid 77     CPUs 0-1, planned 8-11; share 4, 1 in all; waited 9 % for a CPU",
         "  worker 3, GPU 5  not found  no process of it could be told from the others; planned CPUs 8-11",
         "  off plan worker 3 (pid 77): 1 of 1 thread may run on CPUs 0-1, planned 8-11",
     ] == lines

@@ -21,6 +21,7 @@ from kboot.host.os_errors import explain_os_error
 from kboot.host.real import RealHost
 from kboot.host.sharing import engine_dir_mode, engine_file_mode
 from kboot.host.tree import sync_file_system
+from kboot.quantities import show_bytes
 from kboot.store.cache_archive import (
     BLOCK,
     LIST_NAME,
@@ -147,8 +148,8 @@ def _require_room(found: ArchiveList, cache: Path) -> None:
     if need > space.free_bytes or len(found.files) * 2 > space.free_inodes > 0:
         raise DoesNotFit(
             "cache-no-room",
-            f"the archive needs {need} bytes and {len(found.files)} inodes, there are {space.free_bytes} bytes and "
-            f"{space.free_inodes} inodes",
+            f"the archive needs {show_bytes(need)} and {len(found.files):,} inodes, there are "
+            f"{show_bytes(space.free_bytes)} and {space.free_inodes:,} inodes",
             where=(str(cache),),
             hint="`kboot cache gc` removes what no boot uses",
         )

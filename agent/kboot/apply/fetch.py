@@ -25,6 +25,7 @@ from kboot.host.blocks import BlockFile
 from kboot.host.clock import machine_cpus, machine_idle_s, monotonic_s, process_cpu_s, run_unix_s
 from kboot.plan.types import FetchFile, describe
 from kboot.profile.types import FetchAsk
+from kboot.quantities import show_bytes
 from kboot.report.types import Outcome, OutcomeStatus
 from kboot.sources.types import Source
 from kboot.store.store import Store
@@ -246,7 +247,7 @@ def _interrupted(job: Job) -> KbootError:
     here = job.partial.written_bytes if job.partial is not None else 0
     return ActionFailed(
         "interrupted",
-        f"{job.action.file.path}: stopped with {here} of {job.action.file.size_bytes} bytes here",
+        f"{job.action.file.path}: stopped with {here:,} of {job.action.file.size_bytes:,} bytes here",
         hint="run it again: it goes on from there",
     )
 
@@ -291,7 +292,7 @@ def _check_room(jobs: Sequence[Job]) -> None:
         folder = jobs[0].part_path.parent
         raise DoesNotFit(
             "disk-too-small",
-            f"{len(jobs)} files need {wanted_bytes} bytes more, the file system has {free_bytes} free",
+            f"the files need {show_bytes(wanted_bytes)} more, the file system has {show_bytes(free_bytes)} free",
             where=(str(folder),),
             hint=f"free space (`df -h {folder}`), or put the state directory on a larger disk",
         )

@@ -18,6 +18,7 @@ from kboot.errors import KbootError, SourceError, VerificationFailed
 from kboot.events import Emit, FileDone, FileProgress, FileTrouble, Notice
 from kboot.host.clock import monotonic_s
 from kboot.host.pagecache import new_buffer
+from kboot.quantities import show_bytes
 from kboot.sources.framing import end_of_request
 from kboot.sources.types import Source
 from kboot.store.part_trust import PartialInUse
@@ -180,7 +181,7 @@ class Stream:
         except _TooSlow:
             claim.slow.append(source.name)
             path, left = claim.job.action.file.path, claim.end - claim.position
-            text = f"{source.name} is far slower here than on other connections: {left} bytes go to another one"
+            text = f"{source.name} is far slower here than on other connections: {show_bytes(left)} go to another one"
             self.emit(FileTrouble("fetch", path, "stream-slow", text, final=False))
         except SourceError as exc:
             if not self.stop.is_set():

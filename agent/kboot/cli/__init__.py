@@ -58,7 +58,7 @@ class _LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(command_table()))
         with formatter.section("Examples"):
-            formatter.write_dl(list(_EXAMPLES))
+            formatter.write_dl(list(_EXAMPLES), col_max=44)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -88,7 +88,8 @@ def with_workers(doc: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
         found = live_workers(record.workers, record.worker_titles, env, node.host, scopes, known, say_beside)
     if doc["state"] == "standby":  # an engine that nobody has started yet is not off its plan
         return {**doc, "engine": engine, "workers": []}
-    at_answer = known if doc["state"] == "serving" or doc.get("source") == "history" else ()
+    gone = engine is not None and engine["answers"] is False
+    at_answer = known if doc["state"] == "serving" or (doc.get("source") == "history" and not gone) else ()
     return {**doc, "engine": engine, "workers": workers_json(found or at_answer)}
 
 

@@ -95,7 +95,7 @@ def _limits(rows: Sequence[FitRow]) -> Iterator[str]:
         for reserve in row.placed.reserves[3:] if row.placed else ():
             if reserve.source not in seen:
                 seen.add(reserve.source)
-                yield f"{reserve.name}: {show_gb(reserve.size_bytes)} of a {row.gpu} ({reserve.source})"
+                yield f"{reserve.name}: {show_gb(reserve.size_bytes)} of each {row.gpu} ({reserve.source})"
 
 
 def _rows(rows: Sequence[FitRow], width: int, paint: Paint) -> list[str]:

@@ -39,8 +39,11 @@ def timeline_text(timeline: Timeline, *, paint: Paint = no_paint, price: HourPri
     lines += summary(timeline, price=price)
     if timeline.report.workers:
         lines += ["", *workers_text(workers_json(timeline.report.workers), paint=paint)]
-    if timeline.report.error is not None:
-        lines += ["", error_text(timeline.report.error, paint)]
+    error = timeline.report.error
+    if error is not None and error.code == "interrupted":  # which of many files was under way helps nobody
+        lines += ["", *wrap(error.hint, "hint: ")] if error.hint else []
+    elif error is not None:
+        lines += ["", error_text(error, paint)]
     return join(lines)
 
 

@@ -146,5 +146,5 @@ def _row(w: Mapping[str, Any]) -> tuple[str, str, str]:
     threads = f"loaded with {count(reported, 'thread')}" if reported is not None else f"share {w['planned_threads']}"
     waited = w["wait_share"]
     parts = [f"CPUs {found}, {planned}", f"{threads}, {w['tasks']} in all"]
-    parts += [f"waited {100 * waited:.0f} %"] if waited is not None else []
+    parts += [f"waited {100 * waited:.0f} % for a CPU"] if waited is not None else []
     return name, f"pid {w['pid']}", "; ".join(parts)
