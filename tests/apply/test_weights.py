@@ -171,6 +171,19 @@ def test_what_one_source_lacks_another_gives(tmp_path: Path, lacking: int, there
     assert 3 * 64 == listed_model(wanted, store, (Local(str(tmp_path / "copy")), source)).stored_bytes
 
 
+def test_whose_headers_are_none_is_said(tmp_path: Path) -> None:
+    """Nobody else gives them: the folder is named."""
+    files = tiny()
+    store, wanted = Store(checkpoints.paths_in(tmp_path)), checkpoints.listing(files)
+    for path in files:
+        (tmp_path / path).write_bytes(b"\0" * len(files[path]))
+
+    with pytest.raises(FactMissing, match="is no safetensors file") as caught:
+        listed_model(wanted, store, (Local(str(tmp_path)),))
+
+    assert (f"from file://{tmp_path}",) == caught.value.where
+
+
 def test_what_was_kept_torn_or_foreign_is_read_again(tmp_path: Path) -> None:
     """A power cut or another listing under the same commit costs a second, never a wrong sum."""
     files = tiny()

@@ -170,6 +170,7 @@ def _from_any(
                 given += 1
                 yield header
         except (FactMissing, SourceError) as exc:
+            exc.where = (*exc.where, f"from {source.name}")
             first = first or exc
         else:
             return
