@@ -49,6 +49,15 @@ def test_the_display_shows_phases_bytes_rate_time_left_and_files() -> None:
     assert "serving in about 5 min 38 s (rate of the last 10 s, median of 3 boots)" == lines[-1]
 
 
+def test_a_narrow_display_tells_the_time_left_once_and_a_wide_one_keeps_names_and_bars_together() -> None:
+    """Nothing is cut at 60 columns; at 200 a file's bar stands near its name."""
+    narrow, wide = text_of(VIEW, 60), text_of(VIEW, 200)
+
+    assert narrow[2].endswith("400 GB of 1.00 TB  2.00 GB/s")
+    assert "5 min 38 s" in " ".join(narrow[-2:])
+    assert 65 == wide[4].index("━")
+
+
 def test_work_of_which_nobody_knows_the_end_shows_what_was_done() -> None:
     """Bytes, rate and files, without a bar; files that are not told apart have no line of their own."""
     search = PhaseView("search", "running", 0, 57_400_000, files_done=1609, seconds=1.9)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MOST_FILES = 6
 _MOST_FAILURES = 8
 _NAME = 9
+_ROOM_FOR_LEFT = 72  # the last line tells it as well
+_LONGEST_NAME = 60
 _MARKS = {
     "done": ("✓", "green"),
     "degraded": ("!", "yellow"),
@@ -70,7 +72,7 @@ def _phase_lines(phase: PhaseView, view: ProgressView, width: int, now_s: float)
         )
         return
     spin = _SPINNER[int(now_s * _PER_S) % len(_SPINNER)]
-    yield Text.assemble((f"{spin} ", "cyan"), (f"{phase.name:<{_NAME}}", "bold"), _how_far(phase, view))
+    yield Text.assemble((f"{spin} ", "cyan"), (f"{phase.name:<{_NAME}}", "bold"), _how_far(phase, view, width))
     if phase.total_bytes:
         behind = f" {_percent(phase)}{_files(phase)}"
         yield Text.assemble("  ", _bar(phase.done_bytes, phase.total_bytes, width - 4 - len(behind)), behind)
@@ -81,14 +83,14 @@ def _phase_lines(phase: PhaseView, view: ProgressView, width: int, now_s: float)
             yield Text(f"    and {len(active) - MOST_FILES} more", style="dim")
 
 
-def _how_far(phase: PhaseView, view: ProgressView) -> str:
+def _how_far(phase: PhaseView, view: ProgressView, width: int) -> str:
     parts = [show_seconds(phase.seconds).rjust(11)]
     if phase.total_bytes:
         parts.append(f"{show_bytes(phase.done_bytes)} of {show_bytes(phase.total_bytes)}")
         if view.rate_bytes_s > 0:
             parts.append(f"{show_bytes(view.rate_bytes_s)}/s")
             left_s = (phase.total_bytes - phase.done_bytes) / view.rate_bytes_s
-            parts.append(f"{show_seconds(left_s)} left")
+            parts += [f"{show_seconds(left_s)} left"] if width >= _ROOM_FOR_LEFT else []
     elif phase.done_bytes:
         parts += [show_bytes(phase.done_bytes), f"{show_bytes(view.rate_bytes_s)}/s", count(phase.files_done, "file")]
     return "  ".join(parts)
@@ -107,7 +109,7 @@ def _file_line(file: FileView, width: int) -> Text:
 
     size = f"{show_bytes(file.done_bytes)} of {show_bytes(file.total_bytes)}"
     bar = 16 if width >= 80 else 4  # where there is little room, what tells files apart comes first
-    name = max(12, width - bar - 29)
+    name = min(_LONGEST_NAME, max(12, width - bar - 29))
     return Text.assemble(
         (f"    {shorten(file.path, name):<{name}} ", "dim"),
         _bar(file.done_bytes, file.total_bytes, bar),
