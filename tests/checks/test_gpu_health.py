@@ -110,6 +110,18 @@ def test_a_kernel_log_that_may_not_be_read_is_unknown() -> None:
     assert "unknown" == gpu_xid_recent.run(blind, PROFILE, CHECKPOINT).status
 
 
+def test_what_switches_say_of_links_that_start_is_no_finding() -> None:
+    """NVIDIA/nvtrust#124: every link of a healthy HGX H100 at every start; the vendor's guide says to ignore it."""
+    log = "".join(
+        f"[ 38.1] nvidia-nvswitch3: SXid (PCI:0000:04:00.0): 22013, {rest}\n"
+        for link in (43, 44)
+        for rest in (f"Non-fatal, Link {link} Minion Link DLREQ interrupt", f"Severity 0 Engine instance {link} Sub-")
+    )
+    finding = gpu_sxid.run(logged(log), PROFILE, CHECKPOINT)
+
+    assert ("ok", "no switch fault, 2 SXids to ignore") == (finding.status, finding.seen)
+
+
 def test_a_link_fault_that_the_driver_got_over_is_a_warning() -> None:
     """leptonai/gpud#1174: a marginal lane says Nonfatal thousands of times an hour; Fatal is another matter."""
     line = "[ 500.0] NVRM: Xid (PCI:0018:01:00): 145, RLW_RXPIPE {} XC0 i0 Link 13 (0x0409a0c2 0x00000008)\n"

@@ -154,3 +154,15 @@ def test_an_xid_of_a_mig_slice_is_its_gpus(of: str) -> None:
     line = f"[ 9.1] NVRM: Xid (PCI:0000:01:00{of}): 95, pid=7062, Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No"
 
     assert [("xid", "0000:01:00.0", 95)] == [(e.kind, e.bus_id, e.code) for e in kernel_events(line)]
+
+
+def test_a_switchs_fault_is_told_once() -> None:
+    """NVIDIA/nvtrust#124: three lines each, of which the first alone says whether it is fatal."""
+    at = "nvidia-nvswitch3: SXid (PCI:0000:04:00.0): 28006"
+    log = (
+        f"[ 38.1] {at}, Non-fatal, Link 46 MC TS crumbstore MCTO (First)\n"
+        f"[ 38.2] {at}, Severity 0 Engine instance 46 Sub-engine instance 00\n"
+        f"[ 38.3] {at}, Data {{0x00140004, 0x00100000, 0x00140004, 0x00000000}}\n"
+    )
+
+    assert [("sxid", 28006, True)] == [(e.kind, e.code, "Non-fatal" in e.text) for e in kernel_events(log)]

@@ -10,7 +10,8 @@ from kboot.facts.health_types import KernelEvent
 _TIME = re.compile(r"^(?:kern\s*:\w+\s*:\s*)?\[\s*(\d{1,12}\.\d{1,9})\]\s*")
 _ADDRESS = r"(?:PCI:)?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)"
 _XID = re.compile(rf"NVRM: Xid \({_ADDRESS}(?: GPU-C?I:\d{{1,4}}){{0,2}}\): (\d{{1,9}})", re.IGNORECASE)
-_SXID = re.compile(rf"SXid \({_ADDRESS}\): (\d{{1,9}})", re.IGNORECASE)
+# Two more lines say of the same fault where it was and its registers.
+_SXID = re.compile(rf"SXid \({_ADDRESS}\): (\d{{1,9}})\b(?!, (?:Severity|Data) )", re.IGNORECASE)
 _GPU_AT = re.compile(rf"NVRM: (?:The NVIDIA GPU|GPU(?: at)?) {_ADDRESS}", re.IGNORECASE)
 _OFF_BUS = re.compile(r"fallen off the bus", re.IGNORECASE)
 _REFUSED = re.compile(r"installed in this system (?:requires use of|is not supported by)")
