@@ -295,6 +295,26 @@ def test_a_warming_that_was_stopped_is_an_interruption(booted: Node) -> None:
     assert "interrupted" == boot(profile(), booted.host, booted.paths, options, emit, booted.stop).status
 
 
+def test_an_engine_of_its_own_may_start_before_the_weights_are_warm(booted: Node) -> None:
+    """The node is prepared and on record so when that is told; what was read after that is in the report as well."""
+    cold, seen = chilled(booted), len(booted.seen)
+    told: list[tuple[bool, set[str]]] = []
+
+    def prepared() -> None:
+        require_valid(read_handoff(booted.paths), booted.host)
+        last = read_boot(booted.paths)
+        told.append((last is not None and last.status == "done", {o.phase for o in last.outcomes} if last else set()))
+
+    asked, emit, stop = profile(), booted.seen.append, booted.stop
+    report = boot(asked, booted.host, booted.paths, BootOptions(), emit, stop, on_prepared=prepared)
+
+    assert [True] == [done for done, _ in told]
+    assert not any("warm" in phases for _, phases in told)
+    assert cold <= {event.path for event in booted.seen[seen:] if isinstance(event, FileDone)}
+    assert report == read_boot(booted.paths)
+    assert "warm" in {o.phase for o in report.outcomes}
+
+
 def test_what_the_kernel_took_back_is_warmed_again_without_a_record(booted: Node) -> None:
     """Each shard that is cold is read; nobody is asked, and the last boot stays the last one."""
     cold = chilled(booted)

@@ -49,6 +49,19 @@ def test_ready_is_said_once_and_only_with_a_record(tmp_path: Path) -> None:
         assert "EXTEND_TIMEOUT_USEC" in manager.messages[0]
 
 
+def test_a_node_is_ready_before_its_boot_has_warmed_all(tmp_path: Path) -> None:
+    """READY=1 comes when the node is prepared, and once: the engine imports while what is left is read."""
+    with ServiceManager() as manager, daemon(tmp_path, manager, "warming") as process:
+        assert {"READY": "1", "STATUS": "ready: p is prepared"} == manager.wait_for_key("READY")
+        assert "ready" == ask(tmp_path / "kboot.sock", {"ask": "status"}, DEADLINE_S)["state"]
+        (tmp_path / "go").touch()
+        manager.wait_for_key("STATUS")
+        process.terminate()
+        manager.wait_for_key("STOPPING")
+
+        assert 1 == sum("READY" in message for message in manager.messages)
+
+
 def test_a_boot_without_a_record_is_not_ready(tmp_path: Path) -> None:
     """A boot that claims success but left no record ends the daemon with status 13."""
     with ServiceManager() as manager, daemon(tmp_path, manager, "bare") as process:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ from kboot.host.files import make_dirs, sweep_temps
 from kboot.job import Job, Prepared, bytes_job, job_of, tools_of
 from kboot.options import BootOptions
 from kboot.report.claim import verify_claim
-from kboot.report.saved import keep_report, load_reports, save_refusal
+from kboot.report.saved import change_report, keep_report, load_reports, save_refusal
 from kboot.report.types import BootReport, BootStatus, Outcome, Span
 from kboot.store.store import Store
 
@@ -55,8 +55,11 @@ def boot(
     stop: threading.Event,
     on_ready: OnReady = _nothing,
     peering: Peering | None = None,
+    on_prepared: Callable[[], None] | None = None,
 ) -> BootReport:
     """Prepare this node, serve if asked, and keep the report. on_ready: given the report when the engine answers.
+
+    on_prepared: lets an engine start that somebody else starts; told before what nothing of its start waits for.
 
     peering: of a process that outlives the boot, and goes on giving bytes to the other nodes of its fleet; without it,
     they are given until those who are there have them.
@@ -69,7 +72,7 @@ def boot(
             record then.
     """
     with Peering(paths) if peering is None else nullcontext(peering) as joined:
-        it = _joined(_Run(profile, host, paths, options, emit, stop, on_ready), joined)
+        it = _joined(_Run(profile, host, paths, options, emit, stop, on_ready, on_prepared), joined)
         try:
             report = _boot(it, joined)
         except KbootError as exc:
@@ -93,6 +96,7 @@ class _Run:
     emit: Emit
     stop: threading.Event
     on_ready: OnReady
+    on_prepared: Callable[[], None] | None = None
     member: Member | None = None
 
 
@@ -122,7 +126,8 @@ def _boot(it: _Run, peering: Peering) -> BootReport:
         keeper = _keeper(it, job.prepared)
         if keeper is not None:
             keeper.restore(stop)
-        later = _beside_the_start(job.phases) if options.serve and not options.standby else ()
+        starts = (options.serve and not options.standby) or it.on_prepared is not None
+        later = _beside_the_start(job.phases) if starts else ()
         ran = run([p for p in job.phases if p not in later], tools)
         report = _report(job, replace(ran, spans=(planned, *ran.spans)), started_unix_s, stop)
     if job.prepared is not None and report.status in ("done", "degraded"):
@@ -140,6 +145,9 @@ def _boot(it: _Run, peering: Peering) -> BootReport:
     if job.prepared is not None and options.serve and good:
         report = _serve(it, job.prepared, later, tools, report)
     keep_report(report, paths, emit)
+    if it.on_prepared is not None and good:
+        it.on_prepared()
+        report = _beside_another(it, later, tools, report)
     return report
 
 
@@ -155,9 +163,7 @@ def _serve(it: _Run, prepared: Prepared, later: Sequence[Phase], tools: Tools, r
     from kboot.apply.beside import begin
     from kboot.serving import Serving, serve
 
-    earlier: tuple[BootReport, ...] = ()
-    with suppress(KbootError):  # the engine starts without them, too
-        earlier = load_reports(it.paths, _EARLIER_BOOTS)
+    earlier = _earlier(it.paths)
     beside = begin(later, tools, earlier)
     try:
         ask, until = it.profile.serve, it.options.exit_when_ready
@@ -165,6 +171,30 @@ def _serve(it: _Run, prepared: Prepared, later: Sequence[Phase], tools: Tools, r
         return serve(serving, report, it.emit, it.stop)
     finally:
         beside.end("the engine did not start")
+
+
+def _beside_another(it: _Run, later: Sequence[Phase], tools: Tools, report: BootReport) -> BootReport:
+    """Carry out the later phases beside an engine that somebody else starts; return the report with them."""
+    if not any(phase.actions for phase in later):
+        return report
+    from kboot.apply.answering import engine_is_seen_to_answer
+    from kboot.apply.beside import begin, follow, with_beside
+
+    beside = begin(later, tools, _earlier(it.paths))
+    ran = follow(beside, partial(engine_is_seen_to_answer, it.host, it.paths), it.stop)
+    try:
+        return change_report(report, it.paths, lambda now: with_beside(now, ran))
+    except KbootError as exc:
+        it.emit(Notice("report.not_saved", f"{exc.code}: {exc.message}"))
+        return with_beside(report, ran)
+
+
+def _earlier(paths: Paths) -> tuple[BootReport, ...]:
+    """Return the boots before this one, newest first; none where they may not be read: they only make it faster."""
+    try:
+        return load_reports(paths, _EARLIER_BOOTS)
+    except KbootError:
+        return ()
 
 
 def _with_fleet(tools: Tools, member: Member, job: Job, emit: Emit) -> Tools:

@@ -34,7 +34,7 @@ from kboot.host.myself import give_memory_back
 from kboot.host.notify import Notifier, own_notifier
 from kboot.host.paths import Paths
 from kboot.host.types import Host
-from kboot.options import BootOptions
+from kboot.options import BootOptions, Timing
 from kboot.profile.node_config import NodeConfig
 from kboot.profile.types import Profile
 from kboot.proof import Proof
@@ -47,26 +47,6 @@ Prepare = Callable[[Emit, threading.Event], BootReport]
 """Prepares the node once: emits what happens, ends early when the event is set."""
 
 State = Literal["preparing", "waiting", "ready", "degraded", "stopping"]
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How patient the daemon is.
-
-    stall_s: a boot without any progress for so long is given up (by systemd, which gets no more signs of life).
-    retry_s, retry_max_s: first and longest pause before another try at something transient; the pause doubles.
-    give_up_s: a boot that failed for transient reasons for so long ends the process with its status.
-    tick_s: how often progress is reported while a boot runs. stop_s: how long a boot may take to stop.
-    leave_s: how long the engine gets, and the boot as well, on a machine that is taken away; some clouds give 30 s.
-    """
-
-    stall_s: float = 300.0
-    retry_s: float = 5.0
-    retry_max_s: float = 120.0
-    give_up_s: float = 3600.0
-    tick_s: float = 5.0
-    stop_s: float = 30.0
-    leave_s: float = 25.0
 
 
 @dataclass(slots=True)
@@ -98,6 +78,7 @@ class Daemon:
     _notice: str = ""
     _said: str = ""
     _turned: threading.Event = field(default_factory=threading.Event)
+    _released: threading.Event = field(default_factory=threading.Event)
     _state: State = "preparing"
     _work: _Work | None = None
     _error: KbootError | None = None
@@ -136,6 +117,11 @@ class Daemon:
     def leave(self, notice: str) -> None:
         """End in order and soon, because this machine is taken away; from any thread. notice: who says so."""
         self._notice = notice
+        self.inbox.wake()
+
+    def release(self) -> None:
+        """Be ready before the boot ends: the node is prepared, what is left makes it faster. From any thread."""
+        self._released.set()
         self.inbox.wake()
 
     def is_alive(self, within_s: float) -> bool:
@@ -179,6 +165,7 @@ class Daemon:
         """Start a boot in its own thread."""
         self._attempt += 1
         self._state = "preparing"
+        self._released.clear()
         self._seen_moved = -1
         stop, tracker = threading.Event(), Tracker(self.forward)
         work = _Work(threading.Thread(target=lambda: self._run(work), name="boot", daemon=True), stop, tracker)
@@ -198,7 +185,9 @@ class Daemon:
         """Look at the boot and the clock; return a status when the process must end."""
         if self._work and not self._work.thread.is_alive():
             return self._finish(self._work)
-        if self._state == "waiting" and monotonic_s() >= self._retry_at_s:
+        if self._released.is_set() and self._state == "preparing":
+            self._settle(None, "ready")
+        elif self._state == "waiting" and monotonic_s() >= self._retry_at_s:
             self._begin()
         else:
             self._beat()
@@ -224,11 +213,12 @@ class Daemon:
         return None
 
     def _settle(self, error: KbootError | None, state: Literal["ready", "degraded"]) -> None:
+        say = self.notifier.status if self._state == "ready" else self.notifier.ready  # released: once is enough
         self._state, self._error, self._was_ready = state, error, True
         self._attempt, self._failing_since_s = 0, None
         give_memory_back()  # from here on it only waits
         self._said = self._text()
-        self.notifier.ready(self._said)
+        say(self._said)
 
     def _wait(self, error: KbootError) -> None:
         """Sleep, longer each time, before the next try; to systemd that is honest work, for a bounded time."""
@@ -287,7 +277,7 @@ class Daemon:
     def _beat(self) -> None:
         """Tell systemd that we live, as far as it is true."""
         now_s = monotonic_s()
-        if not self._work:
+        if not self._work or self._state == "ready":
             self.notifier.watchdog()
             self._tell()
             return
@@ -359,7 +349,9 @@ def run_daemon(
         examiner = Examiner(doctor, emit, partial(engine_answers, host, paths))
 
         def prepare(tell: Emit, stop: threading.Event) -> BootReport:
-            done = proof.after(load(), lambda p: boot(p, host, paths, options, tell, stop, peering=peering))
+            on_prepared = None if daemon.stands_by() else daemon.release  # one that stands by is to be warm
+            once = partial(boot, host=host, paths=paths, options=options, emit=tell, stop=stop, peering=peering)
+            done = proof.after(load(), partial(once, on_prepared=on_prepared))
             if done.status in ("done", "degraded"):
                 examiner.offer()
             return with_power_on(done, paths, emit)

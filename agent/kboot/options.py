@@ -1,4 +1,4 @@
-"""What is one run asked beyond its profile?"""
+"""What is one run asked beyond its profile, and how patient is a daemon with it?"""
 
 from __future__ import annotations
 
@@ -53,3 +53,23 @@ class BootOptions:
     def what(self) -> RunKind:
         """Return which of the two the run is on record as."""
         return "bytes" if self.bytes_only else "boot"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How patient a daemon is.
+
+    stall_s: a boot without any progress for so long is given up (by systemd, which gets no more signs of life).
+    retry_s, retry_max_s: first and longest pause before another try at something transient; the pause doubles.
+    give_up_s: a boot that failed for transient reasons for so long ends the process with its status.
+    tick_s: how often progress is reported while a boot runs. stop_s: how long a boot may take to stop.
+    leave_s: how long the engine gets, and the boot as well, on a machine that is taken away; some clouds give 30 s.
+    """
+
+    stall_s: float = 300.0
+    retry_s: float = 5.0
+    retry_max_s: float = 120.0
+    give_up_s: float = 3600.0
+    tick_s: float = 5.0
+    stop_s: float = 30.0
+    leave_s: float = 25.0

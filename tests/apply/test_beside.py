@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kboot.apply.beside import begin, with_beside
+from kboot.apply.beside import begin, follow, with_beside
 from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.run import Ran, Tools
 from kboot.errors import ActionFailed
@@ -145,6 +145,26 @@ def test_weights_wait_no_longer_than_there_is_time(tools: Tools) -> None:
 
     assert len(FILES) == len(held.read())
     assert not held.beside.spoken.is_set()
+
+
+def test_what_is_left_is_left_when_an_engine_of_its_own_answers(tools: Tools) -> None:
+    """It has read its weights itself; so it is when kboot is told to stop."""
+    stop = threading.Event()
+    answered = follow(Held(tools, 3600.0).beside, lambda: True, stop)
+    stop.set()
+    stopped = follow(Held(tools, 3600.0).beside, lambda: False, stop)
+
+    assert {"test", "the engine answered before"} == {o.reason for o in answered.outcomes}
+    assert ["done", *["skipped"] * len(FILES)] == [o.status for o in stopped.outcomes]
+
+
+def test_what_goes_on_beside_an_engine_of_its_own_is_done_to_its_end(tools: Tools) -> None:
+    """An engine that does not answer meanwhile, or is not there at all."""
+    held = Held(tools, 0.2)
+    ran = follow(held.beside, lambda: False, threading.Event())
+
+    assert len(FILES) == len(held.read())
+    assert "skipped" not in {o.status for o in ran.outcomes}
 
 
 def test_weights_do_not_wait_where_there_is_no_time_or_nothing_to_read(tools: Tools) -> None:

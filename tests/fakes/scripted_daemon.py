@@ -1,7 +1,7 @@
 """A daemon whose boots follow a script: each word of the last argument is one boot.
 
 done, degraded: the boot leaves a record. refused: a permanent error. away: a transient one. crash: an exception.
-slow: ends well once the file FOLDER/go exists.
+slow: ends well once the file FOLDER/go exists. warming: so does it, and is prepared before.
 files: forever reports new files, until stopped. stuck: reports the same byte over and over, until stopped. bare: ends
 well but leaves no record. The last word repeats.
 
@@ -19,11 +19,12 @@ import time
 from pathlib import Path
 
 from kboot.apply.reclaim import NoticeWatch
-from kboot.daemon import Daemon, Timing
+from kboot.daemon import Daemon
 from kboot.errors import KbootError, ProfileError, SourceError
 from kboot.events import Emit, Event, FileDone, FileProgress, PhaseStarted
 from kboot.host.inbox import Inbox
 from kboot.host.notify import own_notifier
+from kboot.options import Timing
 from kboot.report.types import BootReport, BootStatus
 
 
@@ -35,6 +36,7 @@ class Script:
     def __init__(self, words: list[str], record: Path) -> None:
         self.words = words
         self.record = record
+        self.release = lambda: None
 
     def __call__(self, emit: Emit, stop: threading.Event) -> BootReport:
         word = self.words.pop(0) if len(self.words) > 1 else self.words[0]
@@ -43,6 +45,12 @@ class Script:
             case "done" | "degraded":
                 emit(FileDone("fetch", "a", 1_000_000, 0.1, "hub"))
                 self.record.write_text("{}")
+            case "warming":
+                self.record.write_text("{}")
+                self.release()
+                while not (self.record.parent / "go").exists():
+                    stop.wait(0.02)
+                word = "done"
             case "slow":
                 while not (self.record.parent / "go").exists():
                     stop.wait(0.02)
@@ -81,9 +89,9 @@ def main(folder: Path, stall_s: float, give_up_s: float, words: list[str]) -> in
         return "drained"
 
     stands_by = (folder / "hold").exists
-    daemon = Daemon(
-        "p", Script(words, record), record, inbox, own_notifier(), quiet, timing, drain=drain, stands_by=stands_by
-    )
+    script = Script(words, record)
+    daemon = Daemon("p", script, record, inbox, own_notifier(), quiet, timing, drain=drain, stands_by=stands_by)
+    script.release = daemon.release
     NoticeWatch((f"file:{folder}/notice",), quiet, daemon.leave, poll_s=0.05).begin()
     try:
         return daemon.serve()

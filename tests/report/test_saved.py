@@ -17,6 +17,7 @@ from kboot.report.document import plain
 from kboot.report.saved import (
     KEPT_BOOTS,
     RunningBoot,
+    change_report,
     clear_progress,
     is_alive,
     load_reports,
@@ -45,6 +46,20 @@ def test_a_saved_boot_is_read_back_whole(paths: Paths) -> None:
         assert plain(boot) == plain(loaded)
         assert plain(boot) == plain(read_boot(paths))
         assert type(boot.error) is type(loaded.error)
+
+
+def test_a_change_keeps_what_others_changed_meanwhile(paths: Paths) -> None:
+    """Two change one report: neither takes the other's away; that of a later boot stays the last one."""
+    boot = demo_boot()
+    save_report(boot, paths)
+    change_report(boot, paths, lambda now: replace(now, ready_unix_s=T0 + 90))
+    both = change_report(boot, paths, lambda now: replace(now, warnings=("slow",)))
+    assert (T0 + 90, ("slow",)) == (both.ready_unix_s, both.warnings)
+    assert plain(both) == plain(read_boot(paths))
+    save_report(demo_boot(at=T0 + 1000), paths)
+    change_report(boot, paths, lambda now: replace(now, warnings=("late",)))
+
+    assert T0 + 1000 == last_of(paths).started_unix_s
 
 
 def test_reports_come_newest_first_and_no_more_than_asked(paths: Paths) -> None:

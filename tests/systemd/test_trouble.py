@@ -12,10 +12,11 @@ pytestmark = [pytest.mark.systemd, pytest.mark.slow, pytest.mark.timeout(300)]
 SCRIPT = """
 import sys, threading
 from pathlib import Path
-from kboot.daemon import Daemon, Timing
+from kboot.daemon import Daemon
 from kboot.events import FileProgress, PhaseStarted
 from kboot.host.inbox import Inbox
 from kboot.host.notify import own_notifier
+from kboot.options import Timing
 from kboot.report.types import BootReport
 
 record = Path("/run/kboot/handoff.json")

@@ -59,6 +59,14 @@ def engine_answers(host: Host, paths: Paths, timeout_s: float = 5.0) -> bool:
     return answering(record, host, timeout_s).answers is not False
 
 
+def engine_is_seen_to_answer(host: Host, paths: Paths, timeout_s: float = 1.0) -> bool:
+    """Return whether the engine of this node's record is known to serve; False where there is nothing to ask."""
+    try:
+        return answering(read_handoff(paths), host, timeout_s).answers is True
+    except KbootError:
+        return False
+
+
 def _is_started_so(pid: int, record: HandoffRecord) -> bool | None:
     """Return whether a process was given what the record sets; None where that cannot be known."""
     return environ_has(pid, tuple(f"{name}={value}" for name, value in record.env)) if record.env else None

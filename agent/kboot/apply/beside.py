@@ -7,8 +7,8 @@ there is time for it, the weights wait until the first import is over: reading t
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 from kboot.apply.outcome import skipped
@@ -22,6 +22,8 @@ from kboot.report.types import BootReport
 
 BESIDE: frozenset[PhaseName] = frozenset({"warm"})
 """Phases that nothing of the engine's start waits for."""
+
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,20 @@ def _work(phases: Sequence[Phase], tools: Tools, earlier: Sequence[BootReport], 
 def _only(phases: Sequence[Phase], *, weights: bool) -> tuple[Phase, ...]:
     """Return the phases with the reading of weights alone, or without it."""
     return tuple(replace(p, actions=tuple(a for a in p.actions if isinstance(a, WarmFile) == weights)) for p in phases)
+
+
+def follow(beside: Beside, answers: Callable[[], bool], stop: threading.Event) -> Ran:
+    """Return what became of them; what is not done is left when the engine answers, or `stop` is set.
+
+    For an engine that somebody else starts. answers: whether it does; asked again and again.
+    """
+    while not beside.running.done():
+        if stop.is_set():
+            return beside.end(STOPPED)
+        if answers():
+            return beside.end("the engine answered before")
+        wait((beside.running,), _LOOK_S)
+    return beside.end("")
 
 
 def with_beside(report: BootReport, ran: Ran) -> BootReport:

@@ -9,7 +9,7 @@ from kboot.events import Emit, Notice
 from kboot.host.paths import Paths
 from kboot.host.processes import run
 from kboot.report.machine import PROPERTIES, machine_spans
-from kboot.report.saved import KEPT_BOOTS, load_reports, save_report
+from kboot.report.saved import KEPT_BOOTS, change_report, load_reports
 from kboot.report.types import BootReport
 
 _TIMEOUT_S = 5.0
@@ -22,12 +22,15 @@ def with_power_on(report: BootReport, paths: Paths, emit: Emit) -> BootReport:
     spans = machine_spans(_systemd(), report.kernel_start_unix_s, report.started_unix_s)
     if not spans:
         return report
-    whole = replace(report, spans=(*spans, *report.spans))
+
+    def whole(now: BootReport) -> BootReport:
+        return replace(now, spans=(*spans, *now.spans))
+
     try:
-        save_report(whole, paths)
+        return change_report(report, paths, whole)
     except KbootError as exc:
         emit(Notice("report.not_kept", f"{exc.code}: {exc.message}"))
-    return whole
+    return whole(report)
 
 
 def _has_earlier(report: BootReport, paths: Paths) -> bool:

@@ -23,8 +23,8 @@ from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.report.engine import ready_at, with_start
-from kboot.report.saved import process_mark, read_boot, save_report
-from kboot.report.types import WorkerCheck
+from kboot.report.saved import change_report, process_mark, read_boot
+from kboot.report.types import BootReport, WorkerCheck
 
 _ASK_S = 5.0
 _NONE_S, _STARTING_S, _SERVING_S = 5.0, 1.0, 60.0  # between two looks, while an engine does so
@@ -149,9 +149,13 @@ class Tender:
         report = read_boot(self._paths)
         if report is None:
             return
-        served = with_start(report, reader, ready_at(reader, seen_unix_s)) if reader else None
+
+        def served(now: BootReport) -> BootReport:
+            start = with_start(now, reader, ready_at(reader, seen_unix_s)) if reader else None
+            return replace(start or now, workers=checks)
+
         try:
-            save_report(replace(served or report, workers=checks), self._paths)
+            change_report(report, self._paths, served)
         except KbootError as exc:
             self._emit(Notice("workers.not_recorded", f"{exc.code}: {exc.message}"))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kboot.report.progress import ProgressView
 
 KEPT_BOOTS = 200
+_CHANGES = threading.Lock()
 _LIMIT_BYTES = 64 << 20
 _KINDS: tuple[RunKind, ...] = ("boot", "bytes")
 _ERRORS: Mapping[int, type[KbootError]] = {
@@ -122,6 +124,24 @@ def keep_report(report: BootReport, paths: Paths, emit: Emit) -> None:
         from kboot.events import Notice
 
         emit(Notice("report.not_saved", f"this boot is not on record: {exc.message} ({', '.join(exc.where)})"))
+
+
+def change_report(report: BootReport, paths: Paths, change: Callable[[BootReport], BootReport]) -> BootReport:
+    """Return a boot's report with a change, and keep it so; what others of this process changed meanwhile stays.
+
+    A later boot's report stays the last one.
+
+    Raises:
+        KbootError: it may not be read, or cannot be written.
+    """
+    with _CHANGES:
+        last = read_boot(paths)
+        if last is not None and last.started_unix_s == report.started_unix_s:
+            report = last
+        changed = change(report)
+        if last is None or last.started_unix_s <= report.started_unix_s:
+            save_report(changed, paths)
+        return changed
 
 
 def load_reports(paths: Paths, limit: int) -> tuple[BootReport, ...]:
