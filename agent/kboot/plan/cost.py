@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.profile.types import ApiPrice, LayoutAsk, NodeClass, NodePrice
@@ -67,7 +68,8 @@ def describe_break_even(cost: LayoutCost, api: ApiPrice) -> str | None:
     words = [f"{rate:,.0f}/s at {inputs:.0f} input tokens each" for inputs, rate in rates if rate is not None]
     if not words:
         return None
-    prices = f"${api.usd_per_million_input_tokens:,.2f} in, ${api.usd_per_million_output_tokens:,.2f} out a million"
+    read, written = api.usd_per_million_input_tokens, api.usd_per_million_output_tokens
+    prices = f"${read:,.2f} in, ${written:,.2f} out a million tokens"
     return f"{cost.layout}: cheaper than the API ({prices}, as of {api.as_of}) from output tokens of {', '.join(words)}"
 
 
