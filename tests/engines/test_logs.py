@@ -174,6 +174,37 @@ class TestVllm033:
         assert failure is not None
         assert "Worker proc VllmWorker-0 died unexpectedly (exit code: -9)" == failure.text
 
+    def test_a_core_that_a_signal_ended_is_one(self) -> None:
+        """It wrote nothing itself: the front end's last line tells the signal, after the consequence's own words."""
+        said = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): "
+        failure = fed("vllm", f"(APIServer pid=1) {said}{{'EngineCore_DP0': -9}}").failure()
+
+        assert failure is not None
+        assert f"{said}{{'EngineCore_DP0': -9}}" == failure.text
+        assert fed("vllm", f"(APIServer pid=1) {said}{{'EngineCore_DP0': 1}}").failure() is None
+
+    def test_a_failed_helper_is_not_one_but_what_it_said(self) -> None:
+        """The child that inspects the model failed: why stands below, in its own traceback (vllm#44548)."""
+        error = "ERROR 06-04 10:00:10 [registry.py:1401] "
+        failure = fed(
+            "vllm",
+            error + "subprocess.CalledProcessError: Command '['python3', '-m', 'vllm.model_executor.models.registry']'",
+            error + "RuntimeError: Error raised in subprocess:",
+            error + "KeyError: 'getpwuid(): uid not found: 1000910000'",
+        ).failure()
+
+        assert failure is not None
+        assert "KeyError: 'getpwuid(): uid not found: 1000910000'" == failure.text
+
+    def test_of_nccl_is_what_it_warned_of(self) -> None:
+        """Its error says nothing; where its log is on, the line before says it (nccl#2190)."""
+        warned = "host:3:99 [1] misc/shmutils.cc:113 NCCL WARN Error while creating shared memory segment /dev/shm/n"
+        error = "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)"
+        failure = fed("vllm", warned, WORKER_ERROR + error).failure()
+
+        assert failure is not None
+        assert ("Worker", f"{error}: {warned}") == (failure.process, failure.text)
+
     def test_without_a_known_cause_the_first_error_line_stands(self) -> None:
         """Better a line to look at than none."""
         failure = fed("vllm", WORKER_ERROR + "something new went wrong").failure()
@@ -277,6 +308,18 @@ class TestReportedCauses:
                 "terminate called after throwing an instance of 'c10::DistBackendError': "
                 "what():  [PG ID 2] NCCL error: remote process exited",
             ),
+            (
+                (
+                    "torch.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error (run",
+                    "ncclSystemError: System call or external library call failed or device error.",
+                    "Last error:",
+                    "Error while creating shared memory segment /dev/shm/nccl-bWHyCi (size 9637888)",
+                    "Traceback (most recent call last):",
+                ),
+                "torch.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error (run: "
+                "ncclSystemError: System call or external library call failed or device error.: Last error:: "
+                "Error while creating shared memory segment /dev/shm/nccl-bWHyCi (size 9637888)",
+            ),  # vllm#6574
         ],
     )
     def test_has_the_reason_that_the_next_lines_give(self, lines: tuple[str, ...], cause: str) -> None:

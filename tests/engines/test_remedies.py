@@ -116,6 +116,12 @@ def test_what_nobody_knows_has_none() -> None:
         ("vllm#7074", "RuntimeError: Gloo connectFullMesh failed with [pair.cc:144] no error", "GLOO_SOCKET_IFNAME"),
         ("pytorch#49081", "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up", "nvidia-uvm"),
         ("nccl#1488", "node23:1 [2] transport/nvls.cc:244 NCCL WARN Cuda failure 1 'invalid argument'", "reset them"),
+        (
+            "vllm#4383",
+            "RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details): a46f6c76528f:27 "
+            "[0] misc/shmutils.cc:113 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-v2jS20",
+            "fit.shm",
+        ),
         ("vllm#1710", "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-V (size 9637888)", "fit.shm"),
     ],
 )

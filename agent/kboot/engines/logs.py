@@ -27,9 +27,13 @@ _TORCH_LEVELS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL"}
 _BRACKETS = re.compile(r"\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?P<process>[A-Z]+\d[\w ]*))?|ts|smg)\] ?")
 _FAILED_PROCESS = re.compile(r"(?:WorkerProc|EngineCore) failed to start")
 _RANK = re.compile(r"\d+")
-_UNSAID = re.compile(r"validation errors? for [\w.]+$|^terminate called after throwing an instance of ")
+_UNSAID = re.compile(
+    r"validation errors? for [\w.]+$|^terminate called after throwing an instance of "
+    r"|NCCL error in: .*unhandled \w+ error"
+)
 """Causes whose reason is in the lines that follow: the first of these that is indented ends it."""
 _REASON_LINES = 3
+_NCCL_UNSAID = re.compile(r"^RuntimeError: NCCL error: unhandled \w+ error")
 _QUIET_S = 120.0
 _SEARCHED_CHARS = 4096  # of a line, for what it tells: patterns are many, and some look on from each place
 _BAR = re.compile(r"\d%\|[^|]*\| *\d+/\d|\d% Completed \| \d+/\d")
@@ -129,6 +133,7 @@ class LogReader:
     _threads: dict[str, int] = field(default_factory=dict)
     _cause: Failure | None = None
     _reason_lines: int = 0
+    _nccl_warned: str = ""
     _first_error: Failure | None = None
     _last_unix_s: float | None = None
     _has_spoken: bool = False
@@ -226,8 +231,11 @@ class LogReader:
                 self._threads[message.process] = int(found["threads"])
 
     def _feed_failures(self, unix_s: float, message: Message) -> None:
+        if " NCCL WARN " in message.text:
+            self._nccl_warned = message.text
         if self._cause is None and _may_be_cause(message, self.engine):
-            self._cause = Failure(unix_s, message.process, message.text)
+            said = f": {self._nccl_warned}" if self._nccl_warned and _NCCL_UNSAID.match(message.text) else ""
+            self._cause = Failure(unix_s, message.process, message.text + said)
             self._reason_lines = _REASON_LINES if _UNSAID.search(message.text) else 0
         elif self._cause is not None and self._reason_lines and message.process == self._cause.process:
             said = message.text.partition(" [type=")[0].strip()

@@ -148,10 +148,6 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "network cards may not lock memory: `kboot doctor --check limits.memlock`",
     ),
     (
-        r"unhandled (?:cuda|system) error|NCCL error|DistBackendError|collective operation timeout",
-        "NCCL_DEBUG=INFO in the layout's env names the link",
-    ),
-    (
         r"lib(?:cuda|nvidia-ml)\.so\.1: cannot open shared object",
         "the driver's libraries are not here: in a container NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     ),
@@ -218,6 +214,10 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
     (
         r"Killed$|exit code: -9\b|: -9\}",
         "the kernel ended it: `kboot doctor --check sys.oom` and `dmesg` tell whether memory ran out",
+    ),
+    (
+        r"unhandled (?:cuda|system) error|NCCL error|DistBackendError|collective operation timeout",
+        "NCCL_DEBUG=INFO in the layout's env names the link",
     ),
 )
 

@@ -55,14 +55,19 @@ PHASES: tuple[EnginePhase, ...] = (
     EnginePhase("start server", r"init engine \(profile, create kv cache, warmup model\) took", r"startup complete"),
 )
 
+_NOT_SECOND_HAND = (
+    r"(?!Exception: WorkerProc initialization failed|RuntimeError: Engine core initialization failed"
+    r"|subprocess\.CalledProcessError: .*\bmodels\.registry\b|RuntimeError: Error raised in subprocess:$)"
+)
 FAILURES: tuple[str, ...] = (
     r".*\bfatal error: ",
     r"(?:nvcc|ptxas)\S*\s+fatal\s*:",
     r"\S*\bld: cannot find ",
-    r"(?!Exception: WorkerProc initialization failed|RuntimeError: Engine core initialization failed)"
-    r"(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|NotFound): \S",
+    r"RuntimeError: Engine core initialization failed.*: -\d+\b",  # a signal ended it before it could say why
+    rf"{_NOT_SECOND_HAND}(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|NotFound): \S",
     r"(?:[A-Za-z_]\w*\.)*\w*Error$",  # an assertion without a word
-    r"(?:[A-Za-z_]\w*\.)+[A-Z]\w*: \S",  # an exception of another name: huggingface_hub.errors.OfflineModeIsEnabled
+    # an exception of another name: huggingface_hub.errors.OfflineModeIsEnabled
+    rf"{_NOT_SECOND_HAND}(?:[A-Za-z_]\w*\.)+[A-Z]\w*: \S",
     r"Worker proc \S+ died unexpectedly",
     r"Timed out waiting for engine core processes",
     r"Configuration mismatch detected for engine",
