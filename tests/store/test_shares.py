@@ -25,7 +25,7 @@ from kboot.store.shares import forget_records
 from kboot.store.store import Store
 
 PATH = "model.safetensors"
-CONTENT = random.Random(7).randbytes(5 * PIECE_BYTES + 100)
+CONTENT = b"\x02\0\0\0\0\0\0\0{}" + random.Random(7).randbytes(5 * PIECE_BYTES + 90)
 LISTING = listing({PATH: CONTENT})
 FILE = LISTING.files[0]
 REPO = LISTING.repo
