@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kboot.addresses import host_port
 from kboot.cli.edge import Finished
 from kboot.cli.options import (
     Asked,
@@ -76,7 +77,7 @@ def run_boot(common: Common, asked: Asked, options: BootOptions, doing: str) -> 
             if not options.exit_when_ready:
                 leave_to_workers(report, node.host)
             if seen.log is None and not options.exit_when_ready:
-                click.echo(f"serving on {profile.serve.host}:{profile.serve.port}; Ctrl-C stops it", err=True)
+                click.echo(f"serving on {host_port(profile.serve.host, profile.serve.port)}; Ctrl-C stops it", err=True)
 
         beside = _beside_serving(node, profile, seen.emit, stop) if options.serve else nullcontext(seen.emit)
         with beside as emit:
