@@ -183,6 +183,19 @@ class TestVllm033:
         assert f"{said}{{'EngineCore_DP0': -9}}" == failure.text
         assert fed("vllm", f"(APIServer pid=1) {said}{{'EngineCore_DP0': 1}}").failure() is None
 
+    def test_a_scheduler_that_a_signal_ended_is_one(self) -> None:
+        """The status is on the next line; the traceback below is of the front end that waited (sglang#15235)."""
+        failure = fed(
+            "sglang",
+            "[2026-12-16 14:27:08] Rank 0 scheduler is dead. Please check if there are relevant logs.",
+            "[2026-12-16 14:27:10] Exit code: -9",
+            "Traceback (most recent call last):",
+            "EOFError",
+        ).failure()
+
+        assert failure is not None
+        assert "Rank 0 scheduler is dead. Please check if there are relevant logs.: Exit code: -9" == failure.text
+
     def test_a_failed_helper_is_not_one_but_what_it_said(self) -> None:
         """The child that inspects the model failed: why stands below, in its own traceback (vllm#44548)."""
         error = "ERROR 06-04 10:00:10 [registry.py:1401] "
@@ -259,6 +272,7 @@ class TestReportedCauses:
             "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach the Hub: offline mode is enabled.",  # vllm#3719
             "Fatal Python error: Bus error",  # vllm#1771
             "/usr/bin/ld: cannot find -lcuda: No such file or directory",  # vllm#11643
+            "socket.gaierror: [Errno -2] Name or service not known",  # vllm#2407
             "ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'",  # vllm#29469
             "AssertionError",
         ],

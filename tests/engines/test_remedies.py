@@ -122,6 +122,46 @@ def test_what_nobody_knows_has_none() -> None:
             "[0] misc/shmutils.cc:113 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-v2jS20",
             "fit.shm",
         ),
+        (
+            "vllm#19670",
+            "torch.distributed.DistNetworkError: The client socket has timed out after 600000ms",
+            "open to all",
+        ),
+        (
+            "sglang#4503",
+            "ValueError: TP rank 1 could finish the model loading, but there are other ranks that didn't "
+            "finish loading. It is likely due to unexpected failures (e.g., OOM)",
+            "others' logs",
+        ),
+        (
+            "dynamo#2706",
+            "zmq.error.ZMQError: Cannot assign requested address (addr='tcp://172.17.0.5:34762')",
+            "ip -brief",
+        ),
+        ("vllm#2407", "socket.gaierror: [Errno -2] Name or service not known", "/etc/hosts"),
+        ("llm-compressor#959", "KeyError: 'layers.0.mlp.down_proj.weight_scale'", "verify --mode quick"),
+        ("vllm#40358", "KeyError: 'layers.0.mlp.experts.w13_bias'", "verify --mode quick"),
+        (
+            "vllm#15536",
+            "ValueError: Following weights were not initialized from checkpoint: {'lm_head.weight'}",
+            "verify",
+        ),
+        (
+            "vllm#4202",
+            "ValueError: The quantization method awq is not supported for the current GPU. Minimum",
+            "another f",
+        ),
+        (
+            "vllm#14040",
+            "RuntimeError: ('Quantization scheme is not supported for ', 'the current GPU.",
+            "another format",
+        ),
+        (
+            "vllm#24430",
+            "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+            "gpu.xid_recent",
+        ),
+        ("vllm#44548", "KeyError: 'getpwuid(): uid not found: 1000910000'", "USER"),
         ("vllm#1710", "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-V (size 9637888)", "fit.shm"),
     ],
 )

@@ -29,9 +29,9 @@ _FAILED_PROCESS = re.compile(r"(?:WorkerProc|EngineCore) failed to start")
 _RANK = re.compile(r"\d+")
 _UNSAID = re.compile(
     r"validation errors? for [\w.]+$|^terminate called after throwing an instance of "
-    r"|NCCL error in: .*unhandled \w+ error"
+    r"|NCCL error in: .*unhandled \w+ error|scheduler is dead\b"
 )
-"""Causes whose reason is in the lines that follow: the first of these that is indented ends it."""
+"""Causes whose reason is in the lines that follow, up to one that is indented or to a traceback."""
 _REASON_LINES = 3
 _NCCL_UNSAID = re.compile(r"^RuntimeError: NCCL error: unhandled \w+ error")
 _QUIET_S = 120.0
@@ -238,6 +238,9 @@ class LogReader:
             self._cause = Failure(unix_s, message.process, message.text + said)
             self._reason_lines = _REASON_LINES if _UNSAID.search(message.text) else 0
         elif self._cause is not None and self._reason_lines and message.process == self._cause.process:
+            if message.text.startswith("Traceback "):
+                self._reason_lines = 0
+                return
             said = message.text.partition(" [type=")[0].strip()
             self._cause = replace(self._cause, text=f"{self._cause.text}: {said}")
             self._reason_lines = 0 if message.text.startswith(" ") else self._reason_lines - 1

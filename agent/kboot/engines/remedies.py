@@ -75,6 +75,19 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "the nodes; GLOO_SOCKET_IFNAME in the layout's env names its interface",
     ),
     (
+        r"client socket has timed out|other ranks that didn't finish loading",
+        "a rank is slow, ended or cannot be reached: read the others' logs (`kboot fleet status` shows their nodes); "
+        "the first node's address and port must be open to all",
+    ),
+    (
+        r"Cannot assign requested address|EADDRNOTAVAIL",
+        "that address is none of this machine's: `ip -brief addr`; arguments and VLLM_HOST_IP name it",
+    ),
+    (
+        r"gaierror|Name or service not known|Temporary failure in name resolution",
+        "a host name has no address here: enter it in /etc/hosts or in DNS, or name the address itself",
+    ),
+    (
         r"\d/\d+ clients joined|waiting for clients",
         "a node did not come: `kboot fleet status` shows which; the first node's address and port must be open to it",
     ),
@@ -87,6 +100,15 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         r"Unrecognized model in|have a `model_type` key",
         "config.json is cut, or of a model that the installed transformers does not know: `kboot verify --mode full`, "
         "then `kboot facts`",
+    ),
+    (
+        r"weights were not initialized from checkpoint|KeyError: '\S+\.\w*(?:weight|scale|bias|absmax)\b",
+        "the files' tensors are not those that the installed release reads: `kboot verify --mode quick` compares them "
+        "with the index; if they are whole, install the release that the model's page names",
+    ),
+    (
+        r"Quantization (?:method|scheme) .*is not supported for",
+        "this GPU is older than the checkpoint's number format needs: take the model in another format",
     ),
     (
         r"trust_remote_code=True",
@@ -137,6 +159,11 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
     (
         r"busy or unavailable",
         "another process has the GPU for itself: `kboot doctor --check gpu.compute_mode --check gpu.idle_clean`",
+    ),
+    (
+        r"illegal memory access|device-side assert|misaligned address|unspecified launch failure",
+        "`kboot doctor --check gpu.xid_recent` tells whether the GPU is at fault; CUDA_LAUNCH_BLOCKING=1 in the "
+        "layout's env names the kernel",
     ),
     (r"uncorrectable ECC", "the GPU has to be reset: `kboot doctor --check gpu.ecc --check gpu.row_remap`"),
     (
@@ -191,6 +218,10 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
     (
         r"Permission denied: |Read-only file system",
         "the engine's user may not write there: name another folder in the layout's env, or give it to that user",
+    ),
+    (
+        r"getpwuid\(\): uid not found",
+        "the engine's user has no name here: USER in the layout's env gives it one",
     ),
     (
         r"is longer than 107 characters|AF_UNIX path too long",

@@ -37,7 +37,7 @@ class Sglang:
 
     name: EngineName = "sglang"
     phases: tuple[EnginePhase, ...] = PHASES
-    failures: tuple[str, ...] = (*FAILURES, r"Received sigquit from a child process")
+    failures: tuple[str, ...] = (*FAILURES, r"Rank \d+ scheduler is dead", r"Received sigquit from a child process")
     cache_signs: tuple[CacheSign, ...] = (
         CacheSign("flashinfer autotune", False, r"per-rank caches disagree, discarding"),
         CacheSign("flashinfer autotune", True, r"\[Autotuner\]: Loaded \d+ configs from"),

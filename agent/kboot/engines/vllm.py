@@ -68,6 +68,7 @@ FAILURES: tuple[str, ...] = (
     r"(?:[A-Za-z_]\w*\.)*\w*Error$",  # an assertion without a word
     # an exception of another name: huggingface_hub.errors.OfflineModeIsEnabled
     rf"{_NOT_SECOND_HAND}(?:[A-Za-z_]\w*\.)+[A-Z]\w*: \S",
+    r"(?:[A-Za-z_]\w*\.)+\w*error: \S",  # socket.gaierror, zlib.error
     r"Worker proc \S+ died unexpectedly",
     r"Timed out waiting for engine core processes",
     r"Configuration mismatch detected for engine",
