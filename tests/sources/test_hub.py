@@ -43,7 +43,7 @@ def test_the_endpoint_is_the_operators_choice() -> None:
     assert "hub https://huggingface.co" == opened("hub", env={"HF_ENDPOINT": " "})[0].name
 
 
-@pytest.mark.parametrize("word", ["gs://bucket/x", "hubb", "/mnt/ckpt", "file://host/x", ""])
+@pytest.mark.parametrize("word", ["gs://bucket/x", "hubb", "/mnt/ckpt", "file://host/x", "http://[::1", ""])
 def test_a_word_that_is_no_source_is_named(word: str) -> None:
     """The error says what was written and what is allowed."""
     with pytest.raises(ProfileError) as caught:

@@ -33,6 +33,8 @@ def test_an_origin_is_scheme_host_and_port(url: str, origin: Origin) -> None:
         "http://a b/",
         "http://a\x7f/",
         "http://\u00fc" + "x" * 70,
+        "http://[::1",
+        "http://[x]/",
     ],
 )
 def test_what_is_not_a_web_address_is_refused(url: str) -> None:

@@ -38,6 +38,11 @@ def test_signed_links_are_shown_without_their_signature() -> None:
     assert "https://cdn:8443/x/y" == without_query("https://u:p@cdn:8443/x/y?X-Amz-Signature=1&Policy=2#f")
 
 
+def test_what_is_no_url_is_shown_without_secrets_too() -> None:
+    """Whoever has to say that it is none shows it."""
+    assert "http://***@[x/y" == without_query("http://user:pw@[x/y?Signature=1")
+
+
 @pytest.mark.timeout(20)
 def test_a_text_full_of_beginnings_of_links_is_read_in_one_pass() -> None:
     """A server says what it likes: looking from each to the end of the text took minutes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -148,9 +149,10 @@ def list_checkpoint(sources: Sequence[Source], repo: str, revision: str) -> tupl
 
 
 def _open(text: str, opening: Opening) -> Source:
-    for kind in KINDS:
-        if source := kind.open(text, opening):
-            return source
+    with suppress(ValueError):  # of urlsplit: what stands in brackets is no address
+        for kind in KINDS:
+            if source := kind.open(text, opening):
+                return source
     raise ProfileError(
         "source-not-valid",
         f"checkpoint.sources has {without_query(text) if '://' in text else text!r}, "

@@ -23,6 +23,9 @@ def mask(text: str) -> str:
 
 def without_query(url: str) -> str:
     """Return scheme, host, port and path of a URL: a signed link's query is as good as a password."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # what stands in brackets is no address
+        return mask(url.partition("?")[0])
     host = parts.netloc.rsplit("@", 1)[-1]
     return mask(f"{parts.scheme}://{host}{parts.path}")
