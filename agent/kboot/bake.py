@@ -9,7 +9,7 @@ import platform
 import threading
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from kboot import __version__
 from kboot.apply.bake_steps import baked_caches, baked_files, enable_units, import_archives
@@ -47,6 +47,7 @@ from kboot.profile.load import load_node_classes
 from kboot.profile.types import LayoutAsk, NodeClass, Profile
 from kboot.report.types import Outcome
 from kboot.store.baked import Baked, BakedTarget, write_baked
+from kboot.values import dataclass
 
 GROUP = "kboot"
 _EPOCH = "SOURCE_DATE_EPOCH"

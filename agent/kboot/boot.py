@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from kboot.report.claim import verify_claim
 from kboot.report.saved import change_report, keep_report, load_reports, save_refusal
 from kboot.report.types import BootReport, BootStatus, Outcome, Span
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.apply.fleet_caches import CacheKeeper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
@@ -32,6 +32,7 @@ from kboot.report.evidence import evidence
 from kboot.report.examinations import Examination, Since
 from kboot.report.private_names import private_names
 from kboot.survey import DEPTHS, Surveyor
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

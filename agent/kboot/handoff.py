@@ -9,12 +9,13 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kboot.errors import ActionFailed
 from kboot.host.files import Identity
 from kboot.jsontext import parse_json
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from kboot.apply.handoff import read_handoff
@@ -37,6 +37,7 @@ from kboot.profile.types import Profile
 from kboot.report.saved import is_alive, read_boot, read_progress
 from kboot.report.types import WorkerCheck
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 _T = TypeVar("_T")
 _SMALL_S = 5.0

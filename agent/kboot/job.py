@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from kboot.plan.choice import choose
 from kboot.plan.fetch import plan_bytes, warm_budget_bytes, without_fetch
 from kboot.sources.stopping import interrupted_by
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 # What only a whole boot needs is loaded by the functions that only a whole boot calls.
 if TYPE_CHECKING:

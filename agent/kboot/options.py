@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.plan.types import PhaseName

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from kboot.facts.types import NodeFacts
 from kboot.host.probes import at_most
 from kboot.inquiry import Inquiry, free_gpus
 from kboot.profile.types import FetchAsk, Profile
+from kboot.values import dataclass
 
 _T = TypeVar("_T")
 _GRACE_S = 1.0

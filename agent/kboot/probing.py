@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kboot.checkpoint import CheckpointFacts, Listing
@@ -23,6 +23,7 @@ from kboot.host.read_rate import fault_in, read_past_cache
 from kboot.host.types import Host
 from kboot.profile.types import Profile
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

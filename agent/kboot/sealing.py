@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kboot.apply.phase import phase_of
 from kboot.apply.seal import seal
@@ -16,6 +16,7 @@ from kboot.host.image_search import SearchBounds
 from kboot.host.types import Host
 from kboot.plan.seal import SealPlan, plan_seal
 from kboot.report.sealed import SealReport
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

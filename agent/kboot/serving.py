@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kboot.apply.beside import Beside, with_beside
@@ -22,6 +22,7 @@ from kboot.report.engine import serve_span
 from kboot.report.saved import keep_report
 from kboot.report.types import BootReport, BootStatus, Outcome, Span, WorkerCheck
 from kboot.report.usual import usual_phases
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.host.paths import Paths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from kboot.checkpoint import CheckpointFacts
@@ -27,6 +27,7 @@ from kboot.profile.node_config import NodeConfig
 from kboot.profile.types import Profile
 from kboot.store.sample import hash_rate, sample_rot
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 _T = TypeVar("_T")
 

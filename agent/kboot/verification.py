@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.pace import FULL_PACE, Pace
@@ -23,6 +23,7 @@ from kboot.plan.types import FetchFile, Phase, VerifyFile
 from kboot.profile.types import Profile
 from kboot.report.claim import verify_claim
 from kboot.report.types import Outcome
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

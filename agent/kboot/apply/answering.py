@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kboot.apply.handoff import read_handoff
@@ -15,6 +14,7 @@ from kboot.host.http import ask, held_by
 from kboot.host.listeners import is_listened, listeners
 from kboot.host.paths import Paths
 from kboot.host.types import Host
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kboot.apply.outcome import skipped
 from kboot.apply.run import Ran, Tools, bytes_of, run
@@ -19,6 +19,7 @@ from kboot.host.clock import monotonic_s
 from kboot.plan.types import Phase, PhaseName, WarmFile
 from kboot.report.hold import weights_hold_s
 from kboot.report.types import BootReport
+from kboot.values import dataclass
 
 BESIDE: frozenset[PhaseName] = frozenset({"warm"})
 """Phases that nothing of the engine's start waits for."""

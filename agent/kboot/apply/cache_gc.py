@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.apply.cache_import import LOCK, sweep_imports
@@ -15,6 +14,7 @@ from kboot.host.locks import lock_file
 from kboot.host.tree import read_tree
 from kboot.plan.cache_garbage import Aside
 from kboot.store.cache_files import QUARANTINE
+from kboot.values import dataclass
 
 _GONE = ".kboot-gone-"
 _LOCK_WAIT_S = 10.0

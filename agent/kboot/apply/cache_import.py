@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol, cast
 
@@ -34,6 +33,7 @@ from kboot.store.cache_archive import (
     read_header,
 )
 from kboot.store.cache_files import COMPLETE, FACTORS, write_inventory
+from kboot.values import dataclass
 
 LOCK = ".lock"
 _TEMP = ".kboot-import-"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from kboot.plan.cache import misfits
 from kboot.sources.download import download
 from kboot.sources.s3_object import open_object
 from kboot.sources.secrets import without_query
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.events import Emit

@@ -6,7 +6,6 @@ import math
 import random
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from kboot.plan.claims import Claims
 from kboot.plan.exchange import Fleet, Other, left_bytes
 from kboot.plan.ownership import Pieces
 from kboot.sources.peers import Peer, have_target
+from kboot.values import dataclass
 
 _POLL_S = 0.2
 _POLL_FOR_EACH_S = 0.05  # more nodes are asked less often: each answers all the others

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
+
+from kboot.values import dataclass
 
 GROWS_BY = 1.15
 """More streams stay when they bring this much more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -14,6 +14,7 @@ from kboot.plan.types import FetchFile
 from kboot.sources.types import Source
 from kboot.store.partial import Partial
 from kboot.store.ranges import Ranges, subtract
+from kboot.values import dataclass
 
 MIN_PIECE_BYTES = 16 << 20
 MAX_PIECE_BYTES = 128 << 20

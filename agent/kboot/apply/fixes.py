@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from shlex import quote
@@ -15,6 +15,7 @@ from kboot.host.files import atomic_write, exists, make_dirs, read_small, rename
 from kboot.host.paths import Paths
 from kboot.host.settings import read_setting, write_setting
 from kboot.plan.tune import selected
+from kboot.values import dataclass
 
 UNDO = "doctor-undo.sh"
 

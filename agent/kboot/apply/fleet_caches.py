@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from kboot.plan.cache import misfits
 from kboot.quantities import show_bytes
 from kboot.sources.peers import PREFIX, Peer
 from kboot.store.cache_files import COMPLETE
+from kboot.values import dataclass
 
 CACHES_TARGET = f"{PREFIX}/caches"
 COPIES = 2

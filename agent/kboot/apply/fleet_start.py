@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kboot.apply.fleet_ask import asker
@@ -28,6 +28,7 @@ from kboot.profile.types import FleetAsk
 from kboot.report.types import BootReport, BootStatus, Span
 from kboot.sources.fleet_auth import FleetKey
 from kboot.store.cache_files import COMPLETE
+from kboot.values import dataclass
 
 PHASE = "meet"
 _LIMIT_BYTES = 16 << 20

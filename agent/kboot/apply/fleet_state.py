@@ -6,12 +6,13 @@ import json
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from kboot.events import Emit, Event, FileDone, FileProgress, PhaseFinished, PhaseStarted
 from kboot.facts.fleet_record import statement_from_json, statement_to_json
 from kboot.facts.fleet_types import NodeStatement
+from kboot.values import dataclass
 
 STATE_TARGET = "/kboot/1/state"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from kboot.apply.fleet_meeting import Ask
@@ -12,6 +11,7 @@ from kboot.apply.fleet_state import STAGES, NodeState, Stage
 from kboot.checks.agreement import Difference, differences, sentence
 from kboot.errors import KbootError
 from kboot.facts.fleet_types import FleetFacts, FleetNode
+from kboot.values import dataclass
 
 _AT_ONCE = 64
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kboot.errors import ActionFailed
 from kboot.facts.driver import ask_driver
 from kboot.host.clock import monotonic_s, sleep_s
 from kboot.quantities import show_memory
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.handoff import HandoffRecord

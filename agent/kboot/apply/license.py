@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +14,7 @@ from kboot.host.clock import unix_s
 from kboot.host.files import atomic_write, make_dirs, read_small
 from kboot.jsontext import parse_json
 from kboot.store.verifier import prove
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from kboot.apply.answering import answering
 from kboot.apply.handoff import read_handoff, require_valid
@@ -20,6 +19,7 @@ from kboot.host.processes import run
 from kboot.host.types import Host
 from kboot.quantities import show_seconds
 from kboot.report.saved import is_alive, read_boot, read_progress
+from kboot.values import dataclass
 
 _START_S = 60.0
 _STOP_S = 120.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from kboot.host.paths import Paths
 from kboot.host.types import Host
 from kboot.report.metrics import CONTENT_TYPE, NodeView, metrics_text
 from kboot.report.saved import read_boot
+from kboot.values import dataclass
 
 FILE_EVERY_S = 30.0
 

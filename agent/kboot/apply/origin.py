@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from kboot.host.paths import Paths
 from kboot.plan.origin import LAZY_STREAMS, Origin, choose_origin, is_lazy
 from kboot.sources.local import Local
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts, Listing, RemoteFile

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kboot.errors import KbootError
 from kboot.host.clock import monotonic_s, run_unix_s
 from kboot.plan.types import Action, PhaseName, describe
 from kboot.report.types import Outcome, OutcomeStatus
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

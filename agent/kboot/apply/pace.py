@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 from kboot.host.clock import monotonic_s
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kboot.checks.words import count
@@ -18,6 +18,7 @@ from kboot.facts.process import Scope, pids_of, read_process, title_of
 from kboot.facts.reader import Reader
 from kboot.host.tasks import pin_task
 from kboot.report.workers import Seen, check_worker
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.handoff import WorkerPlan

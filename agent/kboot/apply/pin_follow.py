@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from kboot.apply.own_cpus import OwnCpus
@@ -24,6 +24,7 @@ from kboot.host.clock import monotonic_s
 from kboot.host.processes import start_beside, wait_for_end
 from kboot.host.real import RealHost
 from kboot.report.saved import process_mark
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.engines.types import CpuPlacement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
 
@@ -30,6 +30,7 @@ from kboot.plan.types import (
     WriteSetting,
 )
 from kboot.report.types import Outcome, Span
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ from kboot.host.processes import Child, is_of, is_of_an_engine, spawn, stop_tree
 from kboot.plan.types import StartEngine
 from kboot.report.engine import engine_spans
 from kboot.report.usual import Usual, is_slow, standing_words
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.engines.types import Launch

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 
 from kboot.apply.outcome import Effect, carry_out
 from kboot.apply.pace import Throttle
@@ -28,6 +27,7 @@ from kboot.sources.stopping import interrupted_by
 from kboot.store.digests import read_document
 from kboot.store.shares import Filling
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 _STREAMS = 8
 _LOOK_S = 0.3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kboot.apply.weights import listed_headers
 from kboot.checkpoint import WEIGHT_SUFFIXES, CheckpointFacts, LocalFile, Share
@@ -19,6 +19,7 @@ from kboot.profile.types import LayoutAsk
 from kboot.quantities import show_gb_of
 from kboot.sources.types import Source
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 _WHOLE = "fleet.fetch = local-experts is not used, every file is fetched whole"
 

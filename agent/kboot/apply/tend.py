@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kboot.apply.answering import answering
 from kboot.apply.cache_record import record_ready
@@ -25,6 +25,7 @@ from kboot.host.types import Host
 from kboot.report.engine import ready_at, with_start
 from kboot.report.saved import change_report, process_mark, read_boot
 from kboot.report.types import BootReport, WorkerCheck
+from kboot.values import dataclass
 
 _ASK_S = 5.0
 _NONE_S, _STARTING_S, _SERVING_S = 5.0, 1.0, 60.0  # between two looks, while an engine does so

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import BinaryIO, assert_never
 
@@ -26,6 +26,7 @@ from kboot.store import structure
 from kboot.store.hashing import hash_file
 from kboot.store.selection import LIMIT_INDEX_BYTES, find_index
 from kboot.store.store import Store
+from kboot.values import dataclass
 
 _PROGRESS_EVERY_S = 0.5
 _LEAST_THREADS = 8

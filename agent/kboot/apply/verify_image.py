@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ from kboot.host.os_errors import explained
 from kboot.host.verity import measure
 from kboot.store.baked import Baked, path_in, read_baked
 from kboot.store.samples import first_wrong, ranges_of, read_samples
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from kboot.checks.words import some
 from kboot.facts.fleet_types import NodeStatement
 from kboot.quantities import show_memory
+from kboot.values import dataclass
 
 TOLERATED = frozenset({"kboot"})
 """What may differ while an engine starts: only the agents' own version."""

@@ -7,9 +7,10 @@ and R620), read 2026-11-30. Branches that it does not list are not judged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
+
+from kboot.values import dataclass
 
 READ_ON = "2026-11-30"
 

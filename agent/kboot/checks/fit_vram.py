@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, gpus_for, layout_for, serving_pids
 from kboot.checks.types import ON_A_NODE, Check, Finding
@@ -11,6 +9,7 @@ from kboot.checks.words import count, percent, some
 from kboot.facts.types import Gpu, NodeFacts
 from kboot.profile.types import LayoutAsk, Profile
 from kboot.quantities import show_memory
+from kboot.values import dataclass
 
 TIGHT_FRACTION = 0.15
 """Below this share of a GPU's memory left over, activations and KV cache have little room."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
+
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

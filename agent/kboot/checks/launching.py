@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gpus_for, layout_for
 from kboot.engines import engine as engine_named
@@ -12,6 +10,7 @@ from kboot.errors import KbootError
 from kboot.facts.types import NodeFacts
 from kboot.plan.placement import place, workers_on_node
 from kboot.profile.types import LayoutAsk, Profile
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ with its own neighbours only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kboot.checks.asked import is_class
 from kboot.facts.types import NodeFacts
+from kboot.values import dataclass
 
 TOLERATED = 0.9
 ALLREDUCE_GPUS = 8

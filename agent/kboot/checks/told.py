@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kboot.checks.types import Finding
 from kboot.checks.words import some
 from kboot.facts.health_types import GpuHealth
 from kboot.facts.types import NodeFacts
+from kboot.values import dataclass
 
 _T = TypeVar("_T")
 

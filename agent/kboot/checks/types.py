@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.fixes import Fix
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
+from kboot.values import dataclass
 
 Status = Literal[
     "ok",

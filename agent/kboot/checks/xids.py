@@ -10,8 +10,9 @@ be served on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from kboot.values import dataclass
 
 Severity = Literal["app", "warn", "fail"]
 RESET = "reset the GPU (`nvidia-smi -r -i N` with no process on it) or reboot"

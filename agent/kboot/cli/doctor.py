@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from kboot.cli.options import (
     show,
 )
 from kboot.errors import ExitStatus
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checks.types import Mode

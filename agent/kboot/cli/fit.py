@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from kboot.cli.options import (
 )
 from kboot.errors import ExitStatus, FactMissing, KbootError, SourceError, UsageError
 from kboot.quantities import show_seconds
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +17,7 @@ from kboot.doctor import DoctorReport
 from kboot.errors import UsageError
 from kboot.facts.locks import collect_locks
 from kboot.host.clock import unix_s
+from kboot.values import dataclass
 
 _SHOWN = 3
 

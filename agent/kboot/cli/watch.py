@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kboot.cli.garbage import while_working
@@ -17,6 +17,7 @@ from kboot.host.terminal import stream_kind, wants_colour
 from kboot.report.progress import History, Tracker
 from kboot.report.saved import RunningBoot, clear_progress, load_reports, process_mark, progress_json, write_progress
 from kboot.report.types import BootReport, RunKind
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.cli.logs import Log

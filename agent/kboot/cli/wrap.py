@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +15,7 @@ from kboot.engines.types import CacheKey, CpuPlacement, Setting, of_command
 from kboot.errors import ActionFailed
 from kboot.facts.types import Gap, GpuFacts, NodeFacts
 from kboot.profile.types import CheckpointAsk, CpuAsk, LayoutAsk, ParallelAsk, Profile
+from kboot.values import dataclass
 
 UNSET = ("GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES", "OMP_PROC_BIND", "PYTHONDONTWRITEBYTECODE")
 """Pins of OpenMP's own would fight those given here; without bytecode every start of an interpreter is slow."""

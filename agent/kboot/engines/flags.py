@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from typing import Literal
 
 from kboot.engines.common import version
 from kboot.engines.flags_data import FLAGS, REASONING_PARSERS, TOOL_PARSERS, VERSIONS, Words
+from kboot.values import dataclass
 
 WordKind = Literal["flag", "tool parser", "reasoning parser"]
 _TABLES: Mapping[WordKind, Mapping[str, Words]] = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from kboot.profile.secrets import without_secrets
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.engines.types import Engine, EnginePhase

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.facts.upkeep_types import Blocked
 from kboot.host.clock import monotonic_s, sleep_s
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.reader import Reader

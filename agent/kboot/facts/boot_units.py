@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.host.image import ImageTree

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from kboot.facts.basic_types import Throttling
 from kboot.facts.mounts import MOUNTINFO, MountLine, parse_mountinfo
 from kboot.facts.reader import Reader, whole_number
+from kboot.values import dataclass
 
 _ROOT = "/sys/fs/cgroup"
 _NO_LIMIT_BYTES = 1 << 60  # v1 writes the largest page-aligned number for "no limit"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from kboot.facts.system import collect_system
 from kboot.facts.tune import collect_tune
 from kboot.facts.types import NodeFacts
 from kboot.host.clock import monotonic_s, unix_s
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.basic_types import Gap
@@ -54,13 +54,16 @@ class NvmlAsk:
         return min(self.limit_s, _NVML_S + gpus * _NVML_GPU_S)
 
 
+_USUAL_ASK = NvmlAsk()
+
+
 def collect(
     host: Host,
     paths: Paths,
     engine_name: str | None = None,
     engine_interpreter: str | None = None,
     tune_paths: tuple[str, ...] = (),
-    ask: NvmlAsk = NvmlAsk(),
+    ask: NvmlAsk = _USUAL_ASK,
     fleet: FleetAsk | None = None,
 ) -> NodeFacts:
     """Read everything about a node. What could not be read is a Gap; a node in any state gives facts, not an error.

@@ -5,8 +5,9 @@ What they are made of is loaded by who makes it: a boot has these empty.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.answers import RateLimit, SourceAnswer

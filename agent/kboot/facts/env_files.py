@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from kboot.facts.upkeep_types import EnvLine
+from kboot.values import dataclass
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BLANK = " \t"

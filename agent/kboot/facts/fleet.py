@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kboot.facts.fleet_names import (
@@ -20,6 +20,7 @@ from kboot.facts.fleet_types import FleetFacts, FleetNode
 from kboot.facts.reader import Reader, whole_number
 from kboot.host.names import addresses_of, interface_of, is_address, own_addresses
 from kboot.host.range_server import address_to
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.basic_types import Gap

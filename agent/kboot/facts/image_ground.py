@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.facts.mounts import MOUNTINFO, MountLine, parse_mountinfo
 from kboot.facts.os import collect_os
 from kboot.host.image import Entry, ImageTree, is_same_folder
 from kboot.host.types import Host
+from kboot.values import dataclass
 
 _THIS_ROOT = Path("/")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.reader import Reader

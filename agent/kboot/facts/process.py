@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.cpulist import parse_cpu_list
 from kboot.facts.reader import whole_number
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.host.types import Host

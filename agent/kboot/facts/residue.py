@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
 
 from kboot.events import Moved, uncounted
@@ -18,6 +17,7 @@ from kboot.host.image import Entry, ImageTree
 from kboot.host.image_search import COMPRESSED, SearchBounds, Searched
 from kboot.store.cache_files import MANIFEST
 from kboot.store.ledger import stored_rows
+from kboot.values import dataclass
 
 ResidueKind = Literal[
     "token",  # a file that is a Hub token

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from kboot.facts.basic_types import Gap as Gap
@@ -16,6 +16,7 @@ from kboot.facts.fleet_types import FleetFacts
 from kboot.facts.health_types import HealthFacts
 from kboot.facts.link_types import LinkFacts
 from kboot.facts.system_types import SystemFacts
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kboot.facts.reader import whole_number
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.types import Gpu, GpuFacts, MigSlice

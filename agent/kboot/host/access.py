@@ -6,8 +6,9 @@ import os
 import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from kboot.values import dataclass
 
 _LIMIT_BYTES = 1 << 20
 _ENGINE = b"/kboot-engine.service"

@@ -11,7 +11,6 @@ import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +18,7 @@ from kboot.host.clock import unix_s
 from kboot.host.os_errors import explained
 from kboot.host.plain_file import open_plain, replace
 from kboot.host.removal import remove_folder
+from kboot.values import dataclass
 
 _BY_UUID = "/dev/disk/by-uuid"
 _TEMP_PREFIX = ".kboot-"

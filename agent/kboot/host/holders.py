@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.host.open_files import may_be_open_elsewhere
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

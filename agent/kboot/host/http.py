@@ -7,10 +7,10 @@ import json
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kboot.host.listeners import is_listened, listeners
+from kboot.values import dataclass
 
 _BODY_LIMIT_BYTES = 1 << 20
 

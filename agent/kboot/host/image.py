@@ -12,12 +12,12 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from kboot.host.os_errors import explained
 from kboot.host.removal import remove_folder
+from kboot.values import dataclass
 
 EntryKind = Literal["file", "folder", "link", "other"]
 

@@ -9,12 +9,13 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Protocol
 
 from kboot.events import Moved, uncounted
 from kboot.host.clock import monotonic_s
 from kboot.host.image import FILE_FLAGS, Entry, ImageTree
+from kboot.values import dataclass
 
 Find = Callable[[bytes], str]
 """Returns what a piece of a text holds; empty for nothing."""

@@ -9,12 +9,12 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kboot.errors import ActionFailed
 from kboot.host.os_errors import explain_os_error
+from kboot.values import dataclass
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _MAX_CLIENTS = 16

@@ -12,7 +12,8 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+
+from kboot.values import dataclass
 
 _POLL_S = 0.05
 _KILL_GRACE_S = 5.0

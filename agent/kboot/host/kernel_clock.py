@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from dataclasses import dataclass
+
+from kboot.values import dataclass
 
 _STA_UNSYNC = 0x0040
 _SIZE_BYTES = 256  # struct timex has 208

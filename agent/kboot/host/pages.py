@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from typing import Any
 
 from kboot.host.os_errors import explain_os_error
+from kboot.values import dataclass
 
 _TIMEOUT_S = 5.0
 _AT_ONCE = 8

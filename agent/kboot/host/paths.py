@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.errors import UsageError
+from kboot.values import dataclass
 
 IMAGE_MANIFEST = "bake.json"
 """In the state folder of an image."""

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from kboot.host import keeper
 from kboot.host.clock import monotonic_s, sleep_s
 from kboot.host.notify import VARIABLES as OF_THE_SERVICE_MANAGER
 from kboot.host.os_errors import explained
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     import psutil

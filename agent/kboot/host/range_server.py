@@ -10,13 +10,14 @@ import stat
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kboot.host.clock import monotonic_s
 from kboot.host.os_errors import explain_os_error
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

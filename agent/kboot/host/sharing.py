@@ -9,11 +9,11 @@ from __future__ import annotations
 import grp
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.errors import ActionFailed
 from kboot.host.os_errors import explained
+from kboot.values import dataclass
 
 
 def secret_mode(folder: Path) -> int:

@@ -6,11 +6,12 @@ import ctypes
 import os
 import stat
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from kboot.host.os_errors import explained
+from kboot.values import dataclass
 
 _KIND = 0o170000
 _libc = ctypes.CDLL(None, use_errno=True)

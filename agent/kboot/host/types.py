@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from kboot.host.kernel_clock import KernelClock
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

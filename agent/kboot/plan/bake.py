@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.engines.common import layout_words, node_factors
 from kboot.errors import UsageError
 from kboot.plan.layout import wants_words
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.types import NodeFacts

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from kboot.engines.types import is_of_command
+from kboot.values import dataclass
 
 _DAY_S = 86_400.0
 SETTLED_S = _DAY_S

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.engines.common import CACHE_VARIABLES, version
 from kboot.engines.vllm_env import AUTOTUNE_HASHES_ENV_UNTIL, hashed_names, volatile
 from kboot.errors import ProfileError
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.engines.types import Launch

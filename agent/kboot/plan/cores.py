@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.types import CpuFacts

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kboot.errors import DoesNotFit
 from kboot.quantities import show_bytes
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.basic_types import Mount

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from kboot.plan.ownership import Pieces, owned, piece_bytes, piece_count, to_help_with
+from kboot.values import dataclass
 
 ORIGIN = ""
 """Stands for the sources of the profile where the name of a node could stand."""

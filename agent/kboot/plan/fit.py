@@ -7,7 +7,7 @@ checkpoint every rank has its own sum: what data parallelism repeats is counted 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kboot.checkpoint import WEIGHT_SUFFIXES
@@ -16,6 +16,7 @@ from kboot.plan.memory.place import Placed, best_way, place
 from kboot.plan.memory.reserve import RESERVE_BYTES, RESERVES, Reserve
 from kboot.profile.types import LayoutAsk, NodeClass
 from kboot.quantities import show_gb, show_gb_of
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.plan.memory.model import Model

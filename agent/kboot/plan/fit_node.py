@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kboot.errors import DoesNotFit
@@ -13,6 +12,7 @@ from kboot.plan.layout import chosen_gpus
 from kboot.plan.memory.place import place
 from kboot.plan.memory.reserve import DRIVER_RESERVE, GIB, RESERVE_BYTES
 from kboot.quantities import show_gb
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.plan.memory.ranks import flag_value, pipeline_layers
 from kboot.plan.memory.tensors import entries_of
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.profile.types import LayoutAsk

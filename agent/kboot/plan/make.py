@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from kboot.engines.types import CacheKey, Engine, Launch, LaunchAsk
@@ -21,6 +21,7 @@ from kboot.plan.loading import loading_warnings
 from kboot.plan.placement import binding_notes, place, workers_on_node
 from kboot.plan.tune import plan_tune
 from kboot.plan.types import Phase, PhaseName, Plan, StartEngine, WriteHandoff, WriteSetting
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checkpoint import CheckpointFacts

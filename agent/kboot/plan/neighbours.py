@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.cpulist import format_cpu_list
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.types import Gpu, NodeFacts

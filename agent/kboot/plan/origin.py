@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from kboot.quantities import show_bytes, show_seconds
+from kboot.values import dataclass
 
 LAZY_S = 0.004
 """Local flash answers in 0.1 ms, network volumes in about 1 ms; what still comes from a snapshot takes tens."""

@@ -7,7 +7,6 @@ and engines count only their own workers; so the share is decided here, once, fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.cpulist import format_cpu_list
@@ -15,6 +14,7 @@ from kboot.engines.types import CpuPlacement, WorkerShare
 from kboot.facts.visible import usable_gpus
 from kboot.plan.cores import Core, cores_of, divide, flatten, priority_cpus, split_housekeeping
 from kboot.plan.neighbours import Neighbours, neighbours
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.types import CpuFacts, Gpu, NodeFacts, NumaNode

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from kboot.errors import UsageError
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.residue import Residue, ResidueKind

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, assert_never
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checkpoint import Listing, ProofMode, RemoteFile, Share, VerifyMode

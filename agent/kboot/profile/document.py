@@ -8,7 +8,6 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from kboot.errors import ProfileError
 from kboot.host.files import read_small
 from kboot.profile.secrets import secrets_in
+from kboot.values import dataclass
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 16

@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 
 from kboot.errors import ProfileError
@@ -19,6 +19,7 @@ from kboot.profile.rules import PROFILE_NAME
 from kboot.profile.secrets import without_secrets
 from kboot.profile.types import NodeClass, Profile
 from kboot.profile.validate import validate
+from kboot.values import dataclass
 
 DEFAULT = "default"
 _SUFFIX = ".toml"

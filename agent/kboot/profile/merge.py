@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 from kboot.profile.document import Document
+from kboot.values import dataclass
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
+
+from kboot.values import dataclass
 
 # A bound is a pair as the validator of kboot.profile.schema has it: ("ge", 0) is at least 0.
 NotNegative = Annotated[int, ("ge", 0)]

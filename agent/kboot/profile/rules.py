@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kboot.profile.toml import toml_value
+from kboot.values import dataclass
 
 Path = tuple[str | int, ...]
 Problem = tuple[Path, str]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from kboot.profile.node_config import OperatorAsk
 from kboot.profile.types import LicenseAsk, LicenseCondition
+from kboot.values import dataclass
 
 Applies = Literal["yes", "no", "unknown"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Literal
 
 from kboot.profile.node_config import NotNegative, NotNegativeUsd, OperatorAsk
+from kboot.values import dataclass
 
 Fraction = Annotated[float, ("ge", 0.0), ("le", 1.0)]
 Positive = Annotated[int, ("gt", 0)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kboot.engines.common import CACHE_VARIABLES, version
 from kboot.engines.vllm_env import AUTOTUNE_HASHES_ENV_UNTIL, hashed_names, volatile
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.report.cache_manifest import CacheManifest

@@ -6,10 +6,10 @@ Pure: compares two manifests. Nothing is concluded that neither of them holds; w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kboot.report.cache_causes import ALL, Cause, causes_between
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.report.cache_manifest import CacheManifest

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from kboot.report.document import Document, document, plain
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.plan.types import Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from kboot.report.document import dumps
 from kboot.report.kept_order import newest_first
 from kboot.report.named_boot import HINT, NamedBoot, choose_boot, name_boots
 from kboot.report.saved import KEPT_BOOTS, load_reports
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.checks.types import Finding, Status

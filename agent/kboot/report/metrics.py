@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.report.types import BootReport, WorkerCheck

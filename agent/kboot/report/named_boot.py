@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.errors import UsageError
 from kboot.quantities import show_time
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.report.cache_manifest import CacheManifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from kboot.checks.words import count
@@ -22,6 +22,7 @@ from kboot.events import (
 )
 from kboot.host.clock import monotonic_s
 from kboot.quantities import show_bytes
+from kboot.values import dataclass
 
 Goal = Literal["serving", "prepared", "done"]
 """What a time to come ends with. prepared: an engine has not started then, or how long it takes is not known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 from kboot.quantities import show_bytes, show_rate, show_seconds
@@ -11,6 +10,7 @@ from kboot.report.render_text import shorten
 from kboot.report.text_timeline import headline
 from kboot.report.timeline import Timeline, rows, tick_label, ticks
 from kboot.report.types import Outcome, Span
+from kboot.values import dataclass
 
 _WIDTH = 960
 _LEFT, _RIGHT, _TOP = 190, 24, 92

@@ -6,7 +6,6 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +30,7 @@ from kboot.report.document import document, plain
 from kboot.report.kept_order import moment_name, newest_first
 from kboot.report.render_json import boot_document
 from kboot.report.types import BootReport, Outcome, RunKind, Span, WorkerCheck
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.events import Emit

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.errors import ActionFailed
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.errors import KbootError

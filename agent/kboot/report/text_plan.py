@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from kboot.plan.choice import is_left_out
 from kboot.plan.types import Action, FetchFile, FetchShare, Phase, Plan, VerifyFile, WarmFile, WriteSetting, describe
 from kboot.quantities import show_bytes
 from kboot.report.render_text import Paint, join, no_paint, table, wrap
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.engines.types import CpuPlacement, Launch, WorkerShare

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
+
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.report.types import BootReport, Span

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kboot.checks.words import count
@@ -11,6 +10,7 @@ from kboot.cpulist import format_cpu_list
 from kboot.quantities import show_seconds
 from kboot.report.render_text import Paint, no_paint, table, wrap
 from kboot.report.types import WorkerCheck
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.facts.process import Process

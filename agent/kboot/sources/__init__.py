@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from kboot.errors import ProfileError, SourceError
@@ -20,6 +19,7 @@ from kboot.sources.s3 import S3
 from kboot.sources.secrets import without_query
 from kboot.sources.tokens import Token, find_token
 from kboot.sources.types import Found, Source
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 
 from kboot.checkpoint import RemoteFile, is_file_size, is_inside
 from kboot.errors import SourceError
 from kboot.sources.secrets import mask
+from kboot.values import dataclass
 
 _HEX = frozenset("0123456789abcdef")
 _LARGE_BYTES = 16 << 20  # the Hub keeps nothing of that size in git itself

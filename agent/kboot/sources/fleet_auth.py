@@ -13,11 +13,12 @@ import secrets
 import stat
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from kboot.errors import ActionFailed
+from kboot.values import dataclass
 
 REQUEST_HEADER = "Authorization"
 ANSWER_HEADER = "Kboot-Fleet"

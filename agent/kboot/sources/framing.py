@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kboot.errors import SourceError
 from kboot.sources.secrets import mask
+from kboot.values import dataclass
 
 MOST_ASKED_BYTES = 16 << 30
 """What is asked for at once. The Hub's CDN answers 400 where some tens of GB are wanted in one go (xet-core#592)."""

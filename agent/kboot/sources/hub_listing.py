@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -20,6 +20,7 @@ from kboot.sources.proxies import Origin, origin_of
 from kboot.sources.refusals import NO_HUB_HINT, Asked, refusal
 from kboot.sources.secrets import mask, without_query
 from kboot.sources.types import Found
+from kboot.values import dataclass
 
 LISTING_S = 300.0
 """For all pages of one listing; the largest repositories of the Hub take seconds."""

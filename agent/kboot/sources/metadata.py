@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from kboot.jsontext import parse_json
+from kboot.values import dataclass
 
 METADATA_URL = "http://169.254.169.254"
 

@@ -6,12 +6,12 @@ import base64
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from kboot.addresses import host_port
 from kboot.errors import SourceError
 from kboot.sources.secrets import mask, without_query
+from kboot.values import dataclass
 
 _HOST = re.compile(r"[!-~]+")  # what fits into the head of a request
 

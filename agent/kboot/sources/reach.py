@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from kboot.answers import RateLimit, SourceAnswer
 from kboot.checkpoint import RemoteFile
@@ -17,6 +17,7 @@ from kboot.sources.dial import AddressInfo, Resolve, dial, resolve
 from kboot.sources.hub import Hub
 from kboot.sources.proxies import Origin, origin_of, proxy_for
 from kboot.sources.types import RateLimited, Source
+from kboot.values import dataclass
 
 SAMPLE_BYTES = 1 << 20
 CONNECT_S = 3.0

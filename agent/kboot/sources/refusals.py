@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from kboot.checkpoint import is_commit
 from kboot.errors import SourceError
 from kboot.sources.secrets import mask
 from kboot.sources.types import NotYet, RateLimited
+from kboot.values import dataclass
 
 _SKEWED = re.compile(r"RequestTimeTooSkewed|not yet valid", re.IGNORECASE)
 _SAID = re.compile(r"<(?:Message|Code)>([^<]{1,160})<")

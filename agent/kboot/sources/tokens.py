@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from kboot.errors import SourceError
 from kboot.host.files import read_small
 from kboot.sources.proxies import Origin
+from kboot.values import dataclass
 
 _LIMIT_BYTES = 4096
 _TOKEN = re.compile(r"[!#-&(-~]+")  # what fits into a header, but for quotes

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import SourceError
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from kboot.errors import ActionFailed
 from kboot.host.files import atomic_write, make_dirs, read_small
 from kboot.host.paths import IMAGE_MANIFEST
 from kboot.jsontext import parse_json
+from kboot.values import dataclass
 
 SCHEMA = 1
 _KIND = "bake"

@@ -13,11 +13,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kboot.errors import ActionFailed
 from kboot.store.cache_files import OWN
+from kboot.values import dataclass
 
 LIST_NAME = "kboot-cache.json"
 BLOCK = 512

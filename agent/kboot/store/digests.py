@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from kboot.errors import ActionFailed, VerificationFailed
 from kboot.host.os_errors import explain_os_error
 from kboot.host.pagecache import Reading, new_buffer
 from kboot.pieces import PIECE_BYTES, piece_count
+from kboot.values import dataclass
 
 _SCHEMA = 1
 _DIGEST_BYTES = 32

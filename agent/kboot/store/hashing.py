@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.checkpoint import RemoteFile
@@ -12,6 +11,7 @@ from kboot.host.files import Identity
 from kboot.host.os_errors import explain_os_error
 from kboot.host.pagecache import Reading, new_buffer
 from kboot.store.verifier import NO_PREFIXES, Prefixes, Verifier, first_difference
+from kboot.values import dataclass
 
 BUFFER_BYTES = 512 << 10
 """What is copied from the page cache at once where it is not mapped: small enough to be hashed out of a core's cache.

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kboot.checkpoint import RemoteFile
 from kboot.host import files
 from kboot.host.blocks import BlockFile
 from kboot.store.ranges import Ranges, clip, union
+from kboot.values import dataclass
 
 SUFFIX = "-journal"
 _SLOT_BYTES = 4096

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Set
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from kboot.errors import KbootError, ProfileError, UsageError
 from kboot.host.files import file_names, identity, link_or_copy, make_dirs, replace_link
+from kboot.values import dataclass
 
 LinkKind = Literal["symlink", "link", "copy"]
 

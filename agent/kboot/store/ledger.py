@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
 
@@ -17,6 +17,7 @@ from kboot.host.files import exists, make_dirs, rename
 from kboot.host.sharing import require_own
 from kboot.store.marks import Mark
 from kboot.store.verifier import NO_PREFIXES, RANGE_BYTES, Prefixes
+from kboot.values import dataclass
 
 How = Literal[
     "fetch",  # hashed while it was received

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.host.files import Identity, fs_uuid
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from kboot.checkpoint import RemoteFile
@@ -12,6 +11,7 @@ from kboot.host.blocks import BlockFile, boot_id
 from kboot.host.locks import flock_holder
 from kboot.store.journal import Trusted, judge, read_pages
 from kboot.store.ranges import clip, prefix, total
+from kboot.values import dataclass
 
 _RENAMES = 10  # how often a part may be renamed under our hands before somebody else is said to have it
 

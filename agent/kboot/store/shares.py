@@ -12,7 +12,7 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from kboot.quantities import show_bytes
 from kboot.store import layout
 from kboot.store.digests import Digests, document_of, read_document
 from kboot.store.marks import Mark, MarkReader
+from kboot.values import dataclass
 
 _SCHEMA = 1
 _LIMIT_BYTES = 128 << 20

@@ -7,11 +7,11 @@ import math
 import re
 import struct
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NoReturn
 
 from kboot.checkpoint import is_inside
+from kboot.values import dataclass
 
 MAX_HEADER_BYTES = 100_000_000
 """Longest header that the safetensors library reads (MAX_HEADER_SIZE in its source)."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from kboot.checkpoint import RemoteFile
 from kboot.errors import VerificationFailed
+from kboot.values import dataclass
 
 RANGE_BYTES = 16 << 20
 """How finely a wrong place is found: what is fetched again when one bit of a shard is wrong."""

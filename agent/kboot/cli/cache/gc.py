@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +22,7 @@ from kboot.cli.options import (
     show,
 )
 from kboot.errors import ExitStatus
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.apply.cache_gc import Removed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kboot.plan.memory.ranks import Degrees, flag_value, pipeline_layers
 from kboot.plan.memory.shape import Attention, Compressed, Gqa, Kda, Mla, ModelShape, NoCache, Recurrent, Unknown
+from kboot.values import dataclass
 
 KV_DTYPE = ("--kv-cache-dtype",)
 _ENDLESS = 1 << 62  # a stage that keeps states only limits no length

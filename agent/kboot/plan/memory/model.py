@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from kboot.plan.memory.shape import Compressed, Kda, Mla, ModelShape, Recurrent
 from kboot.plan.memory.tensors import Part, TensorGroup, linear_layers, part_of
+from kboot.values import dataclass
 
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 _WIDTH: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "half": 2}

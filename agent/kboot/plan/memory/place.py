@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kboot.plan.memory.kv import KvRoom, kv_needs, kv_room, why_unknown
@@ -11,6 +11,7 @@ from kboot.plan.memory.ranks import Degrees, RankBytes, degrees_of, rank_bytes
 from kboot.plan.memory.reserve import Reserve, reserves_of
 from kboot.plan.memory.tensors import Part
 from kboot.profile.types import LayoutAsk, ParallelAsk
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.plan.memory.model import Model

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.plan.memory.tensors import Part
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.plan.memory.model import Model, Piece

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kboot.plan.memory.ranks import flag_value
+from kboot.values import dataclass
 
 if TYPE_CHECKING:
     from kboot.profile.types import LayoutAsk

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kboot.plan.memory.kinds import BOTH, CONV, FULL, LINEAR, MAMBA, NOTHING, SLIDING, layer_kinds, numbers_in
+from kboot.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

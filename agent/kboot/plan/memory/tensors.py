@@ -6,10 +6,11 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from kboot.errors import FactMissing
+from kboot.values import dataclass
 
 
 class Part(StrEnum):
