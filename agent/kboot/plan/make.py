@@ -165,22 +165,23 @@ def differs_from_published(checkpoint: CheckpointFacts, profile: Profile) -> tup
     if published.size_bytes is not None and abs(size_bytes - published.size_bytes) > published.size_bytes // 100:
         found.append(f"the listing has {size_bytes} bytes of weights, the profile says {published.size_bytes}")
     indexed = any(f.path.endswith(".safetensors.index.json") for f in checkpoint.listing.files)
-    if not indexed and (lost := _not_there(f.path for f in weights)):
-        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        found.append(
-            f"the commit has no weight index, and by their numbers no {lost[0]}{more}: was all of it uploaded?"
-        )
+    lost, first = _not_there(f.path for f in weights)
+    if lost and not indexed:
+        more = f" and {lost - 1} more" if lost > 1 else ""
+        found.append(f"the commit has no weight index, and by their numbers no {first}{more}: was all of it uploaded?")
     return tuple(found)
 
 
-def _not_there(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the shards that the numbers of others promise; they count from 1, or from 0."""
-    numbered = [found for path in paths if (found := _NUMBERED.fullmatch(path))]
-    there = {found[0] for found in numbered}
-    from_zero = {(found[1], found[3]) for found in numbered if int(found[2]) == 0}
-    lost = {
-        f"{start}-{n:05d}-of-{total}.safetensors"
-        for start, total in {(found[1], found[3]) for found in numbered}
-        for n in (range(int(total)) if (start, total) in from_zero else range(1, int(total) + 1))
-    }
-    return tuple(sorted(lost - there))
+def _not_there(paths: Iterable[str]) -> tuple[int, str]:
+    """Return how many shards the numbers of others promise in vain, and the first; they count from 1, or from 0."""
+    numbers: dict[tuple[str, str], set[int]] = {}
+    for path in paths:
+        if found := _NUMBERED.fullmatch(path):
+            numbers.setdefault((found[1], found[3]), set()).add(int(found[2]))
+    lost, first = 0, ""
+    for (start, total), there in sorted(numbers.items()):
+        wanted = range(int(total)) if 0 in there else range(1, int(total) + 1)
+        if missing := len(wanted) - sum(n in wanted for n in there):
+            lost += missing
+            first = first or f"{start}-{next(n for n in wanted if n not in there):05d}-of-{total}.safetensors"
+    return lost, first
