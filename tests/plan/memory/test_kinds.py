@@ -200,6 +200,12 @@ def test_a_tensor_parallel_degree_divides_the_query_heads() -> None:
     assert 32 == model_of((), read_shape({**BASE, "num_key_value_heads": 4})).heads
 
 
+@pytest.mark.parametrize(("attention", "heads"), [("mamba", 112), ("hybrid", 16)])
+def test_it_divides_the_heads_of_states_as_well(attention: str, heads: int) -> None:
+    """Zamba2 has 112 heads of states in each layer, and 32 of queries in some."""
+    assert heads == model_of((), read_shape({**ZAMBA, "layers_block_type": ["mamba", attention]})).heads
+
+
 def test_a_list_shorter_than_the_layers_says_nothing() -> None:
     """It is not taken for the first layers' alone."""
     assert ["full_attention"] * 4 == layer_kinds({"layer_types": ["mamba"]}, 4)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import gcd
 from typing import Literal
 
-from kboot.plan.memory.shape import Compressed, Kda, Mla, ModelShape, Recurrent
+from kboot.plan.memory.shape import Compressed, Gqa, Kda, Mla, ModelShape, Recurrent
 from kboot.plan.memory.tensors import Part, TensorGroup, linear_layers, part_of
 from kboot.values import dataclass
 
@@ -67,10 +68,14 @@ class Model:
     @property
     def heads(self) -> int:
         """The number that a tensor-parallel degree must divide; 0 where it is not known."""
-        counts = [
-            a.heads for a in self.shape.attention if isinstance(a, Mla | Kda | Recurrent | Compressed) and a.heads
-        ]
-        return min(counts, default=self.shape.heads or 0)
+        counts = set()
+        for attention in self.shape.attention:
+            match attention:
+                case Mla(heads=heads) | Kda(heads=heads) | Recurrent(heads=heads) | Compressed(heads=heads):
+                    counts.add(heads)
+                case Gqa(beside=beside):
+                    counts |= {self.shape.heads or 0, beside.heads if beside else 0}
+        return gcd(*counts) or self.shape.heads or 0
 
 
 def model_of(groups: Sequence[TensorGroup], shape: ModelShape) -> Model:
