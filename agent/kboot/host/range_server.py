@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kboot.addresses import host_port
 from kboot.host.clock import monotonic_s
 from kboot.host.os_errors import explain_os_error
 from kboot.values import dataclass
@@ -92,7 +93,7 @@ class RangeServer:
         try:
             self._server = _Server((address, port), handler, family, at_once)
         except OSError as exc:
-            raise explain_os_error(exc, "listen for the other nodes", f"{address}:{port}") from exc
+            raise explain_os_error(exc, "listen for the other nodes", host_port(address, port)) from exc
         self.address, self.port = address, int(self._server.server_address[1])
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": _IDLE_S}, name="peers", daemon=True
