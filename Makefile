@@ -7,14 +7,27 @@ PARALLEL ?= -n $(shell expr $$(nproc) + 2) --dist loadfile --no-loadscope-reorde
 # What one process has compiled the others need not: workers, and kboot some hundred times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help check lint format types layers compiled tests test slow bench demo
+# An environment of its own, in which every dependency of kboot is as old as pyproject.toml allows. Test tools are new.
+LOWEST := .venv-lowest
+LOWEST_PIP := uv pip install --quiet --python $(LOWEST)/bin/python
+
+.PHONY: help check check-lowest lint format types layers compiled tests test slow bench demo
 
 help:  ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 check: lint layers  ## Everything CI checks
 	@$(MAKE) --no-print-directory -j 2 types compiled
 	@$(MAKE) --no-print-directory tests
+
+check-lowest:  ## Test what uses dependencies with the oldest that are allowed (needs uv)
+	rm -rf $(LOWEST)
+	uv venv --quiet --python "$$($(BIN)python -c 'import sys; print(sys.executable)')" $(LOWEST)
+	$(LOWEST_PIP) --resolution lowest-direct --editable '.[s3]'
+	uv pip freeze --quiet --python $(LOWEST)/bin/python --exclude-editable >$(LOWEST)/lowest.txt
+	$(LOWEST_PIP) --constraint $(LOWEST)/lowest.txt --editable '.[dev]'
+	$(LOWEST)/bin/python -m pytest -q $(PARALLEL) -m "not slow and not systemd" \
+		tests/apply tests/cli tests/host tests/profile tests/sources tests/test_daemon.py
 
 lint:  ## Lint Python and shell, and check the format
 	$(BIN)ruff check
