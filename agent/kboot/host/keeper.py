@@ -12,8 +12,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-
-from kboot.values import dataclass
+from dataclasses import dataclass  # not that of kboot.values: it runs as a file, where kboot is not importable
 
 _POLL_S = 0.05
 _KILL_GRACE_S = 5.0
