@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from booting import AskedHost, Node, profile
+from fakes.checkpoints import shard
 from fakes.hub import COMMIT, REPO, FakeHub, Status
 from kboot.apply.reach import refuse_to_wait, sources_of
 from kboot.errors import SourceError
@@ -35,7 +36,7 @@ def test_a_node_with_the_whole_commit_does_not_wait_for_a_source_that_is_away(tm
     """It asks once what the branch stands for, says that nobody answers, and goes on with what is here."""
     asked = profile(checkpoint=CheckpointAsk(repo=REPO, sources=("hub",)))
     only = frozenset({"fetch", "publish"})
-    with FakeHub({"config.json": b"{}", "model.safetensors": b"weights"}) as hub:
+    with FakeHub({"config.json": b"{}", "model.safetensors": shard({"w": 64})}) as hub:
         assert "done" == Node(tmp_path, hub.url).boot(asked, only=only).status
     away = Node(tmp_path, hub.url)
 
@@ -48,7 +49,7 @@ def test_a_node_with_the_whole_commit_does_not_need_a_token_that_is_none(tmp_pat
     """What is wrong with the token is told, and no source is asked."""
     asked = profile(checkpoint=CheckpointAsk(repo=REPO, sources=("hub",)))
     only = frozenset({"fetch", "publish"})
-    with FakeHub({"config.json": b"{}", "model.safetensors": b"weights"}) as hub:
+    with FakeHub({"config.json": b"{}", "model.safetensors": shard({"w": 64})}) as hub:
         assert "done" == Node(tmp_path, hub.url).boot(asked, only=only).status
     (tmp_path / "token").write_text('"hf_quoted"')
     later = Node(tmp_path, hub.url)
