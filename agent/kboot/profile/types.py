@@ -133,7 +133,7 @@ class LayoutAsk:
 class FetchAsk:
     """`[fetch]`: how bytes are moved.
 
-    streams: connections at once; 0 = as many as pay, found out while they run (8 to 64). max_rate_mib_s: over all
+    streams: connections at once; 0 = as many as pay, found out while they run (2 to 64). max_rate_mib_s: over all
     streams; 0 = no limit.
     attempts: tries per range before a source is given up. connect_timeout_s: per address.
     stall_timeout_s: seconds without a byte before a stream is moved. transport: who moves the bytes; hf_transfer for
