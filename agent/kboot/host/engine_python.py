@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kboot.host.processes import Finished, run
 
+_UMASK = 0o022  # the engine, which reads what is compiled, runs as another user
 _CHILD = str(Path(__file__).with_name("engine_python_child.py"))
 
 
@@ -31,4 +32,4 @@ def list_package(python: str, package: str, folder: str, timeout_s: float, envir
 
 
 def _ask(python: str, folder: str, asked: tuple[str, ...], timeout_s: float, environ: Mapping[str, str]) -> Finished:
-    return run([python, _CHILD, *asked], timeout_s, {**environ, "PYTHONPYCACHEPREFIX": folder})
+    return run([python, _CHILD, *asked], timeout_s, {**environ, "PYTHONPYCACHEPREFIX": folder}, umask=_UMASK)

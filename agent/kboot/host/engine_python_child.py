@@ -34,7 +34,6 @@ _LEFT_OUT = ("test", "tests", "idlelib", "site-packages", "dist-packages")
 def main(argv: list[str]) -> int:
     """Do what is asked."""
     if argv[1] == "compile":
-        os.umask(0o022)  # the engine, which reads it, runs as another user
         compiled, linked = _compile(int(argv[2]), argv[3])
         sys.stdout.write(f"{compiled} {linked}\n")
     else:

@@ -29,6 +29,7 @@ OUTPUT_LIMIT_BYTES = 1 << 20
 
 _POLL_S = 0.05
 _STOP_S = 30.0
+_OWN_UMASK = -1
 _MARK = "KBOOT_ENGINE_MARK"  # tells the processes of one engine from all others, wherever they went
 _KILL_GRACE_S = 5.0  # a process gone after SIGKILL is only waiting for its parent or for a driver
 
@@ -58,10 +59,17 @@ class Finished:
     timed_out: bool = False
 
 
-def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None, input: bytes = b"") -> Finished:  # noqa: A002
+def run(
+    argv: Sequence[str],
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    input: bytes = b"",  # noqa: A002
+    umask: int = _OWN_UMASK,
+) -> Finished:
     """Run a program to its end; it and its process group are killed at the deadline.
 
     env: the whole environment; None = this process's. input: at most a few KiB; without it stdin is /dev/null.
+    umask: of the program, if not this process's.
 
     Raises:
         OSError: the program cannot be started.
@@ -74,6 +82,7 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
         stderr=subprocess.PIPE,
         env=None if env is None else dict(env),
         start_new_session=True,
+        umask=umask,
     )
     if process.stdin is not None:
         with suppress(BrokenPipeError), process.stdin as pipe:
