@@ -341,6 +341,21 @@ def test_wrong_bytes_come_from_elsewhere_the_second_time(tmp_path: Path) -> None
     assert hub.url in notice.text  # type: ignore[union-attr]
 
 
+def test_a_file_comes_right_while_one_source_has_it_right(tmp_path: Path) -> None:
+    """Each source in turn is the only one that has a file right, and each was caught with more than one wrong."""
+    sizes = (60_000, 50_000, 40_000, 30_000, 20_000, 10_000)
+    files = {f"{n}.safetensors": random.Random(n).randbytes(size) for n, size in enumerate(sizes)}
+    with FakeHub(files) as one, FakeHub(files) as two, FakeHub(files) as three:
+        hubs = (one, two, three)
+        for n, path in enumerate(files):
+            for hub in hubs[: n % 3] + hubs[n % 3 + 1 :]:
+                hub.fault(path, *[Flip(1_000)] * 9)
+        got = fetch(tmp_path, files, sources_of(*(hub.url for hub in hubs)), replace(ASK, streams=1))
+
+    assert [] == got.errors
+    assert files == {path: got.blob(path) for path in files}
+
+
 def test_wrong_bytes_twice_are_final(tmp_path: Path) -> None:
     """A lone source that delivers wrong bytes twice is named, and none of them is kept."""
     with FakeHub(ONE) as hub:

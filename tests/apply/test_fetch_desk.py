@@ -165,6 +165,15 @@ def test_a_source_that_gave_two_files_wrong_is_asked_last_for_all(at: At) -> Non
     assert ["source.demoted"] * 2 == at.notices
 
 
+def test_who_gave_a_file_wrong_is_asked_after_others_that_gave_other_files_wrong(at: At) -> None:
+    """Where every source is demoted for all, the next try of a file is still not for the one that gave it wrong."""
+    third, fourth = jobs_of([_action("c"), _action("d")], Path)
+    for job, source in ((at.job, HUB), (at.other, HUB), (third, MIRROR), (fourth, MIRROR)):
+        at.desk.wrong_bytes(job, source.name)
+
+    assert [MIRROR, MIRROR, HUB, HUB] == [at.desk.pick(job) for job in (at.job, at.other, third, fourth)]
+
+
 def test_no_source_at_all_is_said() -> None:
     """A profile without sources gives an error, not a loop."""
     job: Job = At().job

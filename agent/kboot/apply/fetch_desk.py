@@ -55,6 +55,11 @@ class Desk:
         self._limited_left_s = {source.name: LIMITED_S for source in sources}
         self._not_yet_until_s = monotonic_s() + not_yet_s(boot_monotonic_s())
 
+    @property
+    def rounds(self) -> int:
+        """How often a whole file may come wrong: once from each source, and once more."""
+        return len(self._sources) + 1
+
     def pick(self, job: Job, slow: Sequence[str] = ()) -> Source:
         """Return the source to ask for a file now.
 
@@ -64,7 +69,7 @@ class Desk:
             SourceError: none is left; the first cause, with what the others said.
         """
         with self._lock:
-            for source in sorted(self._sources, key=lambda s: (self._is_demoted(s, job), slow.count(s.name))):
+            for source in sorted(self._sources, key=lambda s: (*self._demotion(s, job), slow.count(s.name))):
                 if source.name not in self._closed and (job, source.name) not in self._given_up:
                     return source
             raise self._none_left(job)
@@ -111,9 +116,10 @@ class Desk:
             text = f"{source} delivered wrong bytes for {path}: other sources are asked first for {files}"
             self._emit(Notice("source.demoted", text))
 
-    def _is_demoted(self, source: Source, job: Job) -> bool:
+    def _demotion(self, source: Source, job: Job) -> tuple[bool, bool]:
+        """Return how far back a source stands; where all gave two files wrong, who gave this one wrong is last."""
         wrong = self._wrong.get(source.name, ())
-        return job in wrong or len(wrong) >= _WRONG_FILES
+        return job in wrong, len(wrong) >= _WRONG_FILES
 
     def _weigh(self, claim: Claim, source: Source, error: SourceError, progress: bool) -> tuple[float, Notice | None]:
         """Return how long this stream waits, and what an operator should know. The lock is held."""

@@ -32,7 +32,6 @@ _PROGRESS_S = 0.25
 _WORTH_BYTES = 8 << 20  # a try that brought less than this, and not the end either, counts as failed
 _SHORTEST_BYTES = 64 << 10  # an answer that ends properly, but after less than this, is trouble
 _MOVES = 3  # a range that is slow on so many connections is slow everywhere
-_ROUNDS = 2  # a file that came whole and wrong is fetched once more
 
 
 @dataclass(slots=True, eq=False)
@@ -301,7 +300,7 @@ class Stream:
             partial.restart()
         except KbootError as exc:
             self.pool.fail(job, exc)
-        if job.rounds >= _ROUNDS:
+        if job.rounds >= self.desk.rounds:
             self.pool.fail(job, wrong_twice(job, error))
         if job.error is not None:
             self._give_up(job)
