@@ -113,6 +113,13 @@ def test_credentials_go_to_the_proxy_alone() -> None:
     assert found and {"Proxy-Authorization": "Basic bWU6cEBzcw=="} == found.headers
 
 
+def test_a_password_of_other_bytes_than_utf8_goes_as_it_is() -> None:
+    """An environment may hold any bytes, and the proxy's administrator may have set them in Latin-1."""
+    found = proxy_for(origin_of("https://hf.co"), {"https_proxy": "http://me:\udce9@proxy:3128"})
+
+    assert found and {"Proxy-Authorization": "Basic bWU66Q=="} == found.headers
+
+
 def test_a_socks_proxy_is_an_error_not_a_detour() -> None:
     """A proxy we cannot speak to is named, without its password."""
     with pytest.raises(SourceError) as caught:

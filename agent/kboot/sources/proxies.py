@@ -100,7 +100,7 @@ def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
     headers = {}
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers["Proxy-Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode("ascii")
+        headers["Proxy-Authorization"] = "Basic " + base64.b64encode(pair.encode(errors="surrogateescape")).decode()
     return Proxy(Origin("http", parts.hostname, port), headers)
 
 
