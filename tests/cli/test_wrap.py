@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -127,6 +129,15 @@ def test_verbose_says_each_variable_with_its_reason(kboot: Kboot) -> None:
     assert 0 == ran.status
     assert "OMP_NUM_THREADS=" in ran.err
     assert "(share of each of" in ran.err
+
+
+@pytest.mark.parametrize(("given", "passed_on"), [("000", "0002"), ("027", "0027")])
+def test_what_a_command_compiles_is_not_for_everybody_to_write(kboot: Kboot, given: str, passed_on: str) -> None:
+    """It is run at the next start. A umask that lets everybody write is the only one that is not passed on as it is."""
+    argv = [sys.executable, "-m", "kboot", "exec", "--", "sh", "-c", "umask"]
+    ran = subprocess.run(argv, capture_output=True, text=True, env=kboot.environ, timeout=60, umask=int(given, 8))
+
+    assert passed_on == ran.stdout.strip()
 
 
 def test_a_program_that_is_not_there_is_an_error(kboot: Kboot) -> None:

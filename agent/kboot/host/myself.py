@@ -24,6 +24,7 @@ from kboot.host.os_errors import explained
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
+_NOT_FOR_OTHERS = 0o002
 _MPOL_PREFERRED = 1  # falls back to other nodes when this one is full, where MPOL_BIND would kill
 _MAX_NODES = 1024
 _SET_MEMPOLICY, _GET_MEMPOLICY = {"x86_64": (238, 239), "aarch64": (237, 236)}.get(platform.machine(), (0, 0))
@@ -35,8 +36,9 @@ def become(
     """Replace this process by the program, on these CPUs; call it from the main thread.
 
     env: set on top of the inherited environment, after `unset` was removed from it; a user without a name gets one.
-    cpus: empty = leave. What lies beside the program is found by name too, after all that is found without: FlashInfer
-    calls the `ninja` of its own environment, which no service has in its PATH (vllm#49029).
+    cpus: empty = leave. Whatever the umask, not everybody may write what the program compiles, and runs at its next
+    start. What lies beside the program is found by name too, after all that is found without: FlashInfer calls the
+    `ninja` of its own environment, which no service has in its PATH (vllm#49029).
 
     Raises:
         ActionFailed: the CPUs or the program cannot be had.
@@ -50,6 +52,7 @@ def become(
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.umask(os.umask(_NOT_FOR_OTHERS) | _NOT_FOR_OTHERS)
     whole = {name: value for name, value in os.environ.items() if name not in unset} | dict(env)
     whole |= missing_name(whole, os.getuid())
     folders = [*whole.get("PATH", os.defpath).split(":"), os.path.dirname(argv[0])]
