@@ -125,8 +125,7 @@ def inquire(
     else:
         asked = replace(asked, cuda=recorded_cuda(inquiry.host))
     manager = facts.health.fabric_manager
-    in_fabric = any(g.fabric and g.fabric.state != "not-supported" for g in facts.health.gpus)
-    if manager is not None and (manager.switches or in_fabric) and inquiry.wants("fabric.manager"):
+    if manager is not None and (manager.switches or facts.health.fabrics) and inquiry.wants("fabric.manager"):
         asked = replace(asked, manager=ask_manager(inquiry.host))
     if profile is not None and checkpoint is not None and inquiry.wants("fit.vram"):
         asked = replace(asked, weights=_weights(inquiry, facts, profile, checkpoint, patient.headers_s))

@@ -20,6 +20,7 @@ from kboot.checks import (
 )
 from kboot.checks.every import CHECKS
 from kboot.checks.types import Finding
+from kboot.facts.asked_types import ManagerState
 from kboot.facts.health_types import Fabric, FabricManager, GpuHealth, RemappedRows
 from kboot.facts.kernel_events import kernel_events
 from kboot.facts.types import NodeFacts
@@ -200,6 +201,16 @@ def test_switches_that_are_no_pci_devices_are_managed_all_the_same(runs: bool | 
     finding = fabric_manager.run(facts, PROFILE, CHECKPOINT)
 
     assert (status, status == "fail") == (finding.status, "modprobe -a mlx5_ib ib_umad" in finding.hint)
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_fabric_manager_that_is_starting_is_given_its_time(runs: bool) -> None:
+    """Wherever the switches are: GPUs of a node that has just started are not registered yet."""
+    waiting = sick(fabric=Fabric("in-progress", "UNKNOWN", 0, ZERO))
+    health = replace(waiting.health, fabric_manager=FabricManager(0, runs, None))
+    asked = replace(waiting.asked, manager=ManagerState("580.95.05", "activating", 0))
+
+    assert "warn" == fabric_manager.run(replace(waiting, health=health, asked=asked), PROFILE, CHECKPOINT).status
 
 
 def test_a_fabric_manager_that_ended_where_nothing_is_to_manage_is_no_finding() -> None:

@@ -368,7 +368,7 @@ def test_the_engine_that_serves_is_no_stranger_on_its_gpus() -> None:
         (ManagerState("580.82.07", "active", 0), True, "warn", "is 580.82.07, the driver 580.95.05"),
         (ManagerState("580.82.07", "failed", 0), False, "fail", "is 580.82.07, the driver 580.95.05"),
         (ManagerState("580.95.05", "active", 3), True, "warn", "3 times again"),
-        (ManagerState("580.95.05", "activating", 0), False, "warn", "is starting for 4 NVSwitches"),
+        (ManagerState("580.95.05", "activating", 0), False, "warn", "is starting"),
         (ManagerState("580.95.05", "failed", 0), False, "fail", "does not run"),
     ],
 )

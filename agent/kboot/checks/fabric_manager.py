@@ -16,9 +16,8 @@ FLAPPING = 3
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
     """It is needed where NVSwitches are on this machine's bus; GPUs that are registered prove that one did its work."""
     manager = facts.health.fabric_manager
-    states = [g.fabric for g in facts.health.gpus if g.fabric and g.fabric.state != "not-supported"]
+    states = facts.health.fabrics
     registered = bool(states) and all(f.state == "completed" and f.status == "SUCCESS" for f in states)
-    waiting = 0 if registered else len(states)
     if manager is None or not (manager.switches or manager.versions or states):
         if facts.gpu.nvml not in ("ok", "no-library", "no-driver"):
             return Finding("unknown", f"NVML did not answer ({facts.gpu.nvml})")
@@ -39,12 +38,12 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
         return _flapping(asked.restarts)
     if registered:
         return Finding("ok", f"{count(len(states), 'GPU')} registered with the fabric")
-    if waiting and not manager.switches and manager.running is not None:
-        return _switches_elsewhere(waiting, runs=manager.running)
+    if asked.active == "activating":
+        return _starting()
+    if states and not manager.switches and manager.running is not None:
+        return _switches_elsewhere(len(states), runs=manager.running)
     if manager.running:
         return Finding("ok", f"nvidia-fabricmanager runs for {count(manager.switches, 'NVSwitch', 'NVSwitches')}")
-    if asked.active == "activating":
-        return _starting(manager.switches)
     if facts.health.gpus and all(each == GpuHealth(each.index) for each in facts.health.gpus):
         return Finding("skip", "this recording does not tell of a fabric")
     if manager.running is None:
@@ -79,10 +78,10 @@ def _flapping(restarts: int) -> Finding:
     )
 
 
-def _starting(switches: int) -> Finding:
+def _starting() -> Finding:
     return Finding(
         "warn",
-        f"nvidia-fabricmanager is starting for {count(switches, 'NVSwitch', 'NVSwitches')}",
+        "nvidia-fabricmanager is starting",
         wanted="nvidia-fabricmanager.service active",
         why="CUDA ends with error 802 until it has set the switches up: a minute on a node that has just started",
         hint="wait until `systemctl is-active nvidia-fabricmanager` says active, then run doctor again",

@@ -41,8 +41,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
 def _without_switches(unit: str, facts: NodeFacts) -> bool:
     """Return whether it is the fabric manager, which ends at once where there is nothing to manage."""
     manager = facts.health.fabric_manager
-    fabrics = [gpu.fabric for gpu in facts.health.gpus if gpu.fabric and gpu.fabric.state != "not-supported"]
-    return unit.startswith("nvidia-fabricmanager") and not fabrics and manager is not None and not manager.switches
+    alone = manager is not None and not manager.switches and not facts.health.fabrics
+    return alone and unit.startswith("nvidia-fabricmanager")
 
 
 def _why(unit: str) -> str:

@@ -123,3 +123,8 @@ class HealthFacts:
     open_module: bool | None = None
     fabric_manager: FabricManager | None = None
     nvml_seconds: float | None = None
+
+    @property
+    def fabrics(self) -> tuple[Fabric, ...]:
+        """The registrations of the GPUs that are made for a fabric."""
+        return tuple(gpu.fabric for gpu in self.gpus if gpu.fabric and gpu.fabric.state != "not-supported")
