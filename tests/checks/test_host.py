@@ -30,6 +30,7 @@ from kboot.checks import (
 from kboot.checks.fixes import WriteValue
 from kboot.facts.health_types import KernelEvent
 from kboot.facts.types import EngineFacts, Gap, NodeFacts
+from kboot.facts.upkeep_types import EnvSetting
 from kboot.profile.types import CpuAsk, TuneAsk
 
 
@@ -172,11 +173,12 @@ def test_flashinfers_packages_are_of_one_version() -> None:
     """vllm#49804: kernels of 0.6.1 beside 0.5.3 end every start at the import; their CUDA may differ."""
     own = {"flashinfer-python": "0.5.3", "flashinfer-jit-cache": "0.5.3+cu130"}
     fine = node(engine=EngineFacts("vllm", "0.33.0", None, own))
-    found = engine_version.run(
-        node(engine=EngineFacts("vllm", "0.33.0", None, own | {"flashinfer-cubin": "0.6.1"})), PROFILE, None
-    )
+    mixed = node(engine=EngineFacts("vllm", "0.33.0", None, own | {"flashinfer-cubin": "0.6.1"}))
+    unchecked = EnvSetting("FLASHINFER_DISABLE_VERSION_CHECK", "1", "this environment")
+    meant = replace(mixed, upkeep=replace(mixed.upkeep, environ=(unchecked,)))
+    found = engine_version.run(mixed, PROFILE, None)
 
-    assert "ok" == engine_version.run(fine, PROFILE, None).status
+    assert ["ok", "ok"] == [engine_version.run(facts, PROFILE, None).status for facts in (fine, meant)]
     assert ("fail", "flashinfer-cubin 0.6.1 beside flashinfer-python 0.5.3") == (found.status, found.seen)
 
 

@@ -14,6 +14,7 @@ from kboot.profile.types import Profile
 NOT_PACKAGES = ("demo", "command")
 _FLASHINFER = "flashinfer-python"
 _KERNELS = ("flashinfer-cubin", "flashinfer-jit-cache")
+_UNCHECKED = "FLASHINFER_DISABLE_VERSION_CHECK"
 
 
 def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts | None) -> Finding:
@@ -36,7 +37,8 @@ def run(facts: NodeFacts, profile: Profile | None, checkpoint: CheckpointFacts |
             why="the hand-off has nothing to start",
             hint=f"install {engine.name} in the environment the engine unit uses",
         )
-    if "FLASHINFER_DISABLE_VERSION_CHECK" not in layout.env and (odd := _other_flashinfer(engine.packages)):
+    inherited = {setting.name for setting in facts.upkeep.environ or ()}
+    if _UNCHECKED not in inherited | set(layout.env) and (odd := _other_flashinfer(engine.packages)):
         return _of_two_versions(odd, engine.packages[_FLASHINFER])
     return Finding("ok", f"{engine.name} {engine.version} in {engine.interpreter or 'this environment'}")
 
