@@ -178,6 +178,12 @@ def test_a_reported_failure_has_a_remedy(report: str, cause: str, words: str) ->
             "ValueError: Total number of attention heads (64) must be divisible by tensor parallel size (6).",
             "kboot fit",
         ),
+        ("AssertionError: 20 is not divisible by 8", "kboot fit"),
+        (
+            "ValueError: The output_size of gate's and up's weight = 192 is not divisible by weight quantization "
+            "block_n = 128.",
+            "blocks",
+        ),
         ("RuntimeError: The memory capacity is unbalanced. Some GPUs may be occupied", "gpu.idle_clean"),
         ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "kboot fit"),
         ("RuntimeError: Ninja is required to load C++ extensions", "install it there"),

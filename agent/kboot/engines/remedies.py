@@ -16,7 +16,12 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "--max-model-len is more than the model's own length: lower it",
     ),
     (
-        r"must be divisible by tensor parallel size|is not divisible by",
+        r"is not divisible by (?:weight quantization block|min_thread|group_size)",
+        "a tensor-parallel degree cuts through the blocks that the weights are quantised in: take a smaller one, or "
+        "spread whole experts (expert = true)",
+    ),
+    (
+        r"must be divisible by tensor parallel size|\d is not divisible by \d",
         "the model's heads or layers do not divide by the layout's degrees: `kboot fit` lists those that do",
     ),
     (
@@ -251,7 +256,7 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         "NCCL_DEBUG=INFO in the layout's env names the link",
     ),
 )
-
+"""Of a cause, and what helps. The first that matches counts: what is particular stands before what is general."""
 
 _READ = 4096
 """Characters of a cause that are looked at: some patterns begin at every word and look on to the end."""
