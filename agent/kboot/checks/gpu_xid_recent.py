@@ -8,12 +8,11 @@ from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gap_reason, sees_all_gpus, unread
 from kboot.checks.types import ON_A_NODE, Check, Finding
 from kboot.checks.words import count, some
-from kboot.checks.xids import FABRIC_WIDE, REBOOT, XIDS, xid
+from kboot.checks.xids import FABRIC_WIDE, OF_LINKS, REBOOT, XIDS, xid
 from kboot.facts.health_types import KernelEvent
 from kboot.facts.types import NodeFacts
 from kboot.profile.types import Profile
 
-_OF_LINKS = range(144, 151)
 _LANE = "a lane of a link is marginal; `nvidia-smi nvlink -e` counts its errors: have it looked at where they go on"
 
 
@@ -90,7 +89,7 @@ def _healed(facts: NodeFacts, event: KernelEvent) -> bool:
 
 def _got_over(event: KernelEvent) -> bool:
     """Return whether it is a fault of a link that the driver calls one without consequence (leptonai/gpud#1174)."""
-    return event.code in _OF_LINKS and " Nonfatal " in event.text
+    return event.code in OF_LINKS and " Nonfatal " in event.text
 
 
 def _named(events: Sequence[KernelEvent]) -> str:

@@ -125,7 +125,8 @@ XIDS: Mapping[int, Xid] = {
 }
 UNKNOWN = Xid("not in kboot's table", "warn", LOOK_UP)
 
-FABRIC_WIDE = frozenset({74, 136, *range(144, 151)})
+OF_LINKS = range(144, 151)
+FABRIC_WIDE = frozenset({74, 136, *OF_LINKS})
 """On several GPUs these leave the fabric broken until a reboot, even where every tool says that all is well."""
 
 
