@@ -7,6 +7,7 @@ from dataclasses import replace
 from kboot.engines.types import WorkerShare
 from kboot.facts.process import Process, Task
 from kboot.report.render_json import workers_json
+from kboot.report.render_text import laid_out_for
 from kboot.report.types import WorkerCheck
 from kboot.report.workers import Seen, check_worker, workers_text
 
@@ -65,7 +66,8 @@ def test_workers_are_rows_and_findings_follow() -> None:
     good = check(process({8, 9, 10, 11}), reported_threads=4)
     off = replace(check(process({0, 1})), worker=4, gpu=None)
     lost = check_worker(PLANNED, None)
-    lines = workers_text(workers_json((good, off, lost)), width=120)
+    with laid_out_for(120):
+        lines = workers_text(workers_json((good, off, lost)))
 
     assert [
         "  worker 3, GPU 5  pid 77     CPUs 8-11, as planned; loaded with 4 threads, 1 in all; waited 9 % for a CPU",

@@ -120,18 +120,16 @@ def _findings(planned: Planned, seen: Seen) -> Iterable[str]:
         yield f"{who}: the CPU quota of its cgroup has stopped it for {show_seconds(seen.throttled_s)}"
 
 
-def workers_text(
-    workers: Sequence[Mapping[str, Any]], *, width: int | None = None, paint: Paint = no_paint
-) -> list[str]:
+def workers_text(workers: Sequence[Mapping[str, Any]], *, paint: Paint = no_paint) -> list[str]:
     """Return the workers of a document (`render_json.workers_json`) as lines: a row each, then what is off plan.
 
     That one was not found stands in its row.
     """
     if not workers:
         return []
-    lines = table([_row(w) for w in workers], width=width)
+    lines = table([_row(w) for w in workers])
     for finding in (finding for w in workers if w["pid"] is not None for finding in w["findings"]):
-        lines += wrap(str(finding), f"  {paint('off plan', 'warn')} ", width)
+        lines += wrap(str(finding), f"  {paint('off plan', 'warn')} ")
     return lines
 
 
