@@ -57,7 +57,9 @@ def test_a_wide_table_puts_layouts_below_their_rows_and_then_leaves_spare_out() 
     """At 80 columns nothing is cut or broken by the terminal; a note explains only columns that are there."""
     layout = LayoutAsk(name="32x-b200-tensor-8-pipeline-4-data-parallel", gpu="B200", gpus_per_node=8, nodes=4)
     report = fit(FitAsk(1_561 * 10**9, (layout,), CLASSES))
-    wide, narrow = fit_text(report), fit_text(report, width=60)
+    wide = fit_text(report)
+    with laid_out_for(60):
+        narrow = fit_text(report)
 
     assert "\n        32x-b200-tensor-8-pipeline-4-data-parallel\n" in wide
     assert (True, False) == ("spare" in wide, "spare" in narrow)

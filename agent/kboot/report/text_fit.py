@@ -17,28 +17,27 @@ _MEANINGS = {"spare": "memory of all GPUs beyond the weights", "per GPU": "weigh
 _OPTIONAL = frozenset({"divided", "context", "layout"})  # known from headers only; named by a profile only
 
 
-def fit_text(report: FitReport, costs: Sequence[str] = (), *, width: int | None = None, paint: Paint = no_paint) -> str:
+def fit_text(report: FitReport, costs: Sequence[str] = (), *, paint: Paint = no_paint) -> str:
     """Return the table: what was asked first, then everything else; costs: one dated line each."""
-    width = width or width_now()
     about = f" ({report.weights_from})" if report.weights_from else ""
-    lines = wrap(f"{show_gb(report.weights_bytes)} of weights{about}", width=width)
+    lines = wrap(f"{show_gb(report.weights_bytes)} of weights{about}")
     if report.asked:
-        lines += ["", paint("asked", "strong"), *_rows(report.asked, width, paint)]
+        lines += ["", paint("asked", "strong"), *_rows(report.asked, paint)]
     others = [row for row in report.rows if row not in report.asked]
     if others:
-        lines += ["", *([paint("also looked at", "strong")] if report.asked else []), *_rows(others, width, paint)]
+        lines += ["", *([paint("also looked at", "strong")] if report.asked else []), *_rows(others, paint)]
     told = [row for row in report.asked or report.rows if row.layout or report.asked]
     for title, found in (("why", _sums(told)), ("KV cache", _caches(told)), ("costs", iter(costs))):
         texts = list(found)
         if texts:
-            lines += ["", paint(title, "strong"), *(line for text in texts for line in wrap(text, "  ", width))]
+            lines += ["", paint(title, "strong"), *(line for text in texts for line in wrap(text, "  "))]
     meant = [f"{head}: {what}" for head, what in _MEANINGS.items() if any(f" {head} " in line for line in lines)]
-    lines += ["", *(wrap("; ".join(meant), "note  ", width) if meant else [])]
+    lines += ["", *(wrap("; ".join(meant), "note  ") if meant else [])]
     reserve = ", ".join(f"{r.name} {show_gb(r.size_bytes)}" for r in report.reserves)
-    lines += wrap(f"reserve per GPU: {reserve}", "note  ", width)
+    lines += wrap(f"reserve per GPU: {reserve}", "note  ")
     shown = report.asked or report.rows
     for note in (*_counted(shown), *_limits(shown), *report.notes):
-        lines += wrap(note, "note  ", width)
+        lines += wrap(note, "note  ")
     return join(lines)
 
 
@@ -98,8 +97,9 @@ def _limits(rows: Sequence[FitRow]) -> Iterator[str]:
                 yield f"{reserve.name}: {show_gb(reserve.size_bytes)} of each {row.gpu} ({reserve.source})"
 
 
-def _rows(rows: Sequence[FitRow], width: int, paint: Paint) -> list[str]:
+def _rows(rows: Sequence[FitRow], paint: Paint) -> list[str]:
     """Return a line a row; where that is too wide, layouts go below their rows, then columns are left out."""
+    width = width_now()
     cells = [_HEAD, *(_cells(r) for r in rows)]
     kept = [c for c, name in enumerate(_HEAD) if name not in _OPTIONAL or any(row[c] for row in cells[1:])]
     lines, below = _lines(cells, kept), [""] * len(cells)
