@@ -244,6 +244,20 @@ def test_a_stopped_boot_is_interrupted_and_goes_on_later(node: Node) -> None:
     assert "done" == node.boot().status
 
 
+def test_a_boot_that_was_stopped_before_its_engine_started_is_interrupted(booted: Node) -> None:
+    """Nothing was to be prepared, so nothing of that was left undone: the engine was, and status 0 would promise it."""
+
+    def emit(event: Event) -> None:
+        if isinstance(event, PhaseFinished) and event.phase == "plan":
+            booted.stop.set()
+
+    options = BootOptions(serve=True, exit_when_ready=True)
+    stopped = boot(profile(), booted.host, booted.paths, options, emit, booted.stop)
+
+    assert ("interrupted", None) == (stopped.status, stopped.ready_unix_s)
+    assert "interrupted" == load_reports(booted.paths, 1)[0].status
+
+
 def test_a_phase_that_was_stopped_is_interrupted_not_failed(node: Node) -> None:
     """Stop at the first file: what is told of the fetch and what is kept of it say so; what comes after is left."""
 

@@ -134,6 +134,8 @@ def _boot(it: _Run, peering: Peering) -> BootReport:
     if job.prepared is not None and report.status in ("done", "degraded"):
         _record_caches(job.prepared, report, host, paths, emit)
     good = report.status in ("done", "degraded") and not stop.is_set()
+    if options.serve and stop.is_set() and report.status in ("done", "degraded"):
+        report = replace(report, status="interrupted")  # the engine that was asked for is left
     if good and options.serve and options.standby:
         keep_report(report, paths, emit)
         good = hold(paths, host, emit, stop, lambda: warm_again(it.profile, host, paths, emit, stop))

@@ -290,6 +290,24 @@ def test_once_stopped_nothing_more_is_read(copied: Node) -> None:
     assert {"present"} == set(copied.states().values())
 
 
+def test_a_file_that_was_being_read_when_kboot_was_stopped_is_in_no_trouble(copied: Node) -> None:
+    """It is left as an interruption, and nobody is told that something is wrong with it."""
+
+    class Reading(threading.Event):
+        asked = 0
+
+        def is_set(self) -> bool:
+            self.asked += 1
+            return self.asked > 1
+
+    action = VerifyFile(LISTING.files[0], "full", "test")
+    (outcome,) = verify_files([action], LISTING, copied.store, 1, copied.told.append, Reading())
+
+    assert outcome.error is not None
+    assert "interrupted" == outcome.error.code
+    assert [] == [event for event in copied.told if isinstance(event, FileTrouble)]
+
+
 def test_a_file_that_is_not_of_the_listing_is_not_proven(copied: Node) -> None:
     """An action of another commit fails instead of passing silently."""
     action = VerifyFile(replace(LISTING.files[0], path="other.json"), "full", "test")

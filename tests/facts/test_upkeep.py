@@ -186,6 +186,11 @@ def test_secrets_that_everybody_may_read(tmp_path: Path, setting: str) -> None:
     assert () == read(root, {}).readable
 
 
+def test_an_empty_file_shows_nobody_a_secret(tmp_path: Path) -> None:
+    """A recorded machine has one in the place of its key, with the mode that the record's folder gives it."""
+    assert () == read(tmp_path, {"var/lib/kboot/node.key": ""}).readable
+
+
 def test_a_socket_that_everybody_may_write_to(tmp_path: Path) -> None:
     """The daemon's answers are anybody's, its orders are not."""
     folder = tmp_path / "run/kboot"

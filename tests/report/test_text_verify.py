@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from report_samples import LISTING, T0, failed_boot, shard
 
+from kboot.errors import ActionFailed
 from kboot.report.text_verify import verify_document, verify_text
 from kboot.report.types import Outcome
 
@@ -33,6 +34,17 @@ def test_the_document_says_ok_only_without_failures() -> None:
     """`ok` is what a program looks at."""
     assert verify_document("full", "", [GOOD], LISTING)["ok"]
     assert not verify_document("full", "", [GOOD, BAD], LISTING)["ok"]
+
+
+def test_what_was_stopped_is_neither_right_nor_wrong() -> None:
+    """A run that ended early has not verified the whole; a file that it was reading, or never began, is not wrong."""
+    begun = replace(GOOD, status="failed", error=ActionFailed("interrupted", f"{shard(2)}: stopped at 1 bytes"))
+    left = replace(GOOD, status="skipped", size_bytes=0)
+
+    assert f"{LISTING.repo} at 4b1c7e90d2f3: interrupted\n  claim" == verify_text("claim", [left], LISTING)
+    assert "wrong" not in verify_text("claim", [GOOD, begun, left], LISTING)
+    assert ": 1 file wrong, interrupted" in verify_text("claim", [BAD, begun, left], LISTING)
+    assert [False, False] == [verify_document("full", "", [GOOD, o], LISTING)["ok"] for o in (begun, left)]
 
 
 def test_a_file_that_was_mended_is_named_with_what_was_wrong() -> None:

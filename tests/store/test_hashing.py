@@ -60,5 +60,5 @@ def test_a_failed_hashing_keeps_nobody_waiting(path: Path) -> None:
     with pytest.raises(ActionFailed) as stopped:
         hash_file(path, listed(content()), on_bytes=lambda _: False)
 
-    assert ("shard-size-mismatch", "stopped") == (too_long.value.code, stopped.value.code)
+    assert ("shard-size-mismatch", "interrupted") == (too_long.value.code, stopped.value.code)
     os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))

@@ -82,7 +82,7 @@ class Publisher:
         except KbootError as exc:
             with self._lock:
                 self._left[file.blob_id] = (file, monotonic_s() + _AGAIN_S)
-            if exc.code != "stopped":
+            if exc.code != "interrupted":
                 self._emit(Notice("digests.not_made", f"range digests of {file.path}: {exc.code}: {exc.message}"))
             return
         self._offer(kept)

@@ -117,7 +117,8 @@ class _Job:
         if outcome.error:
             error = outcome.error
             final = not (self.may_mend and mends(error))
-            self.emit(FileTrouble("verify", file.path, error.code, error.message, final))
+            if error.code != "interrupted":  # it was not looked at to its end: that is no trouble of the file
+                self.emit(FileTrouble("verify", file.path, error.code, error.message, final))
         else:
             self.emit(FileDone("verify", file.path, file.size_bytes, monotonic_s() - started_s, "this disk"))
         return outcome

@@ -33,7 +33,7 @@ _MODES = ("ledger", "quick", "full")
     examples=(
         ("kboot verify --profile demo", "by the mode of the profile"),
         ("kboot verify --profile demo --mode full --repair", "hash every byte, fetch again what is wrong"),
-        ("kboot verify --mode full --background --rate-mib-s 200", "the same beside an engine that serves"),
+        ("kboot verify --mode full --background --rate-mib-s 200", "hash every byte beside an engine that serves"),
     ),
     statuses=(
         (ExitStatus.DONE, "every wanted file is what the commit says, as far as the mode looks"),
@@ -112,6 +112,7 @@ def command(
         lambda: verify_document(found.mode, *what),
     )
     if stop.is_set():
+        click.echo("kboot: interrupted", err=True)
         raise Finished(ExitStatus.INTERRUPTED)
     failed = [o for o in found.outcomes if o.status == "failed"]
     if failed:

@@ -33,7 +33,7 @@ def collect_readable(host: Host, paths: Paths, token_file: str) -> tuple[Readabl
     found = [
         Readable(what, host.machine_path(path), f"mode {access.mode:04o}: every user may {access.by_everybody} it")
         for what, path in _secret_files(host, paths, token_file)
-        if (access := access_to(path, _top(host, path))) is not None and access.by_everybody
+        if _holds_something(path) and (access := access_to(path, _top(host, path))) and access.by_everybody
     ]
     socket = access_to(paths.socket, _top(host, paths.socket))
     if socket is not None and socket.kind == "socket" and socket.mode & 0o002:
@@ -60,6 +60,13 @@ def collect_identity(host: Host, paths: Paths) -> tuple[str, ...]:
     ]
     found += [home for home in _tokens_of_users(host) if host.exists(home)]
     return tuple(sorted(found))
+
+
+def _holds_something(path: Path) -> bool:
+    """Return whether there is a secret in the file; a recorded machine has an empty one in the place of each."""
+    with suppress(OSError):
+        return path.stat().st_size > 0
+    return False
 
 
 def _top(host: Host, path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kboot.checks.words import count
@@ -26,10 +26,9 @@ def verify_text(
     paint: Paint = no_paint,
 ) -> str:
     """Return the claim and every file that is wrong; verbose: every file."""
-    failed = [o for o in outcomes if o.status == "failed"]
+    failed = [o for o in outcomes if o.status == "failed" and not _is_left(o)]
     head = f"{listing.repo} at {listing.commit[:12]}"
-    verdict = paint(f"{count(len(failed), 'file')} wrong", "bad") if failed else paint("verified", "good")
-    lines = [f"{head}: {verdict}", *wrap(claim, "  ")]
+    lines = [f"{head}: {', '.join(_verdict(failed, outcomes, paint))}", *wrap(claim, "  ")]
     if oldest_hash_age_s is not None:
         lines += [f"  the oldest proof by a hash is {show_roughly(oldest_hash_age_s)} old"]
     read = sum(o.size_bytes for o in outcomes)
@@ -59,13 +58,28 @@ def verify_document(
         "verify",
         {
             "mode": mode,
-            "ok": all(o.status != "failed" for o in outcomes),
+            "ok": all(o.status not in ("failed", "skipped") for o in outcomes),
             "claim": claim,
             "oldest_hash_age_s": None if oldest_hash_age_s is None else round(oldest_hash_age_s, 1),
             "checkpoint": listing_json(listing),
             "outcomes": [outcome_json(o) for o in outcomes],
         },
     )
+
+
+def _verdict(failed: Sequence[Outcome], outcomes: Sequence[Outcome], paint: Paint) -> Iterator[str]:
+    left = any(_is_left(o) for o in outcomes)
+    if failed:
+        yield paint(f"{count(len(failed), 'file')} wrong", "bad")
+    if left:
+        yield paint("interrupted", "bad")
+    if not failed and not left:
+        yield paint("verified", "good")
+
+
+def _is_left(outcome: Outcome) -> bool:
+    """Return whether kboot was stopped before it knew: what was not looked at is neither right nor wrong."""
+    return outcome.status == "skipped" or (outcome.error is not None and outcome.error.code == "interrupted")
 
 
 def _failure(outcome: Outcome, paint: Paint) -> list[str]:

@@ -81,7 +81,7 @@ def make_digests(
     """Read a file that was proven, and hash its pieces. on_bytes: told how many bytes it has read; False stops.
 
     Raises:
-        ActionFailed: code "stopped", or the disk cannot read it.
+        ActionFailed: code "interrupted", or the disk cannot read it.
         VerificationFailed: it is not as long as listed, or changed while it was read.
     """
     found, hashed, done = bytearray(), hashlib.sha256(), 0
@@ -98,7 +98,7 @@ def make_digests(
                         found += hashed.digest()
                         hashed = hashlib.sha256()
                 if not on_bytes(done):
-                    raise ActionFailed("stopped", f"{file.path}: stopped at {done} bytes")
+                    raise ActionFailed("interrupted", f"{file.path}: stopped at {done} bytes")
             after = reading.identity()
     except OSError as exc:
         raise explain_os_error(exc, f"read {file.path}", path) from exc

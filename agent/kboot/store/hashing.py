@@ -45,7 +45,7 @@ def hash_file(
 
     Raises:
         VerificationFailed: the bytes are not the file's, or changed while they were read.
-        ActionFailed: code "stopped", or the disk cannot read them.
+        ActionFailed: code "interrupted", or the disk cannot read them.
     """
     verifier = Verifier(file)
     try:
@@ -54,7 +54,7 @@ def hash_file(
             for data in reading:
                 verifier.feed(data)
                 if not on_bytes(verifier.fed_bytes):
-                    raise ActionFailed("stopped", f"{file.path}: stopped at {verifier.fed_bytes} bytes")
+                    raise ActionFailed("interrupted", f"{file.path}: stopped at {verifier.fed_bytes} bytes")
             after = reading.identity()
     except OSError as exc:
         raise explain_os_error(exc, f"read {file.path}", path) from exc
