@@ -18,7 +18,7 @@ from fakes.records import RECORD
 from fakes.workers import running
 from kboot.apply.handoff import node_key
 from kboot.checkpoint import CheckpointFacts
-from kboot.errors import ActionFailed
+from kboot.errors import ActionFailed, KbootError
 from kboot.events import Event, Notice
 from kboot.facts.asked_types import ManagerState
 from kboot.facts.collect import collect
@@ -257,6 +257,14 @@ def test_who_serves_is_asked_for_each_check_that_judges_by_it(tmp_path: Path, ch
 
     assert found is not None
     assert [0] == [worker.worker for worker in found]
+
+
+def test_a_record_that_cannot_be_looked_at_is_told_in_our_words(tmp_path: Path) -> None:
+    """Doctor prints the reason: it must not be an exception's."""
+    paths = replace(paths_in(tmp_path), runtime=tmp_path / ("x" * 300))
+
+    with pytest.raises(KbootError, match="cannot read the hand-off record"):
+        read_workers(RealHost(), paths)
 
 
 def test_a_record_without_a_running_engine_has_no_workers(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kboot.apply.weights import listed_model
 from kboot.checkpoint import CheckpointFacts
 from kboot.checks.asked import gpus_for, layout_for
 from kboot.cpulist import parse_cpu_list
-from kboot.errors import FactMissing, KbootError, SourceError
+from kboot.errors import ActionFailed, FactMissing, KbootError, SourceError
 from kboot.events import Emit, Notice
 from kboot.facts.asked_types import LiveWorker, ManagerState, WeightShare
 from kboot.facts.basic_types import Gap
@@ -242,9 +242,12 @@ def read_workers(host: Host, paths: Paths, say: Callable[[str], None] | None = N
     Raises:
         KbootError: what kboot wrote down of them may not be read.
     """
-    if not paths.handoff.exists():
+    try:
+        record = read_handoff(paths)
+    except ActionFailed as exc:
+        if exc.code != "handoff-missing":
+            raise
         return ()
-    record = read_handoff(paths)
     report, running = read_boot(paths), read_progress(paths)
     scopes: list[Scope] = [Unit(ENGINE_UNIT)]
     if running is not None and is_alive(running, host):

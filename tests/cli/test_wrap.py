@@ -96,6 +96,8 @@ def test_a_program_is_found_as_a_shell_finds_it(tmp_path: Path) -> None:
     assert str(tmp_path / "tool") == find_program(str(tmp_path / "tool"), {})
     with pytest.raises(ActionFailed, match="there is no program 'text'"):
         find_program("text", {"PATH": str(tmp_path)})
+    with pytest.raises(ActionFailed, match="/text' that may be run"):
+        find_program(str(tmp_path / "text"), {})
 
 
 def test_the_command_becomes_this_process_with_share_cache_and_arguments(kboot: Kboot) -> None:

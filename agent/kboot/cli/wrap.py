@@ -160,7 +160,7 @@ def find_program(name: str, env: Mapping[str, str]) -> str:
         except OSError:
             continue
     looked = () if "/" in name else (f"looked in {', '.join(folders)}",)
-    raise ActionFailed("command-not-found", f"there is no program {name!r}", where=looked)
+    raise ActionFailed("command-not-found", f"there is no program {name!r} that may be run", where=looked)
 
 
 def _key(name: str, facts: NodeFacts, workers: int) -> CacheKey:

@@ -65,12 +65,13 @@ def break_even_output_tokens_s(usd_per_hour: float, api: ApiPrice, input_per_out
 def describe_break_even(cost: LayoutCost, api: ApiPrice) -> str | None:
     """Return from which sustained rate on the layout is cheaper than the endpoint, for three workloads; None: never."""
     rates = [(inputs, break_even_output_tokens_s(cost.usd_per_hour, api, inputs)) for inputs in INPUTS_PER_OUTPUT]
-    words = [f"{rate:,.0f}/s at {inputs:.0f} input tokens each" for inputs, rate in rates if rate is not None]
+    words = [f"{rate:,.0f}/s with {inputs:.0f} input tokens each" for inputs, rate in rates if rate is not None]
     if not words:
         return None
     read, written = api.usd_per_million_input_tokens, api.usd_per_million_output_tokens
     prices = f"${read:,.2f} in, ${written:,.2f} out a million tokens"
-    return f"{cost.layout}: cheaper than the API ({prices}, as of {api.as_of}) from output tokens of {', '.join(words)}"
+    than = f"cheaper than the API ({prices}, as of {api.as_of})"
+    return f"{cost.layout}: {than} from this many output tokens on: {', '.join(words)}"
 
 
 def cost_lines(

@@ -65,7 +65,7 @@ def validate(
 def _hint(lines: Sequence[str]) -> str:
     if all(line.startswith("--set:") for line in lines):
         return "`kboot profile show` shows every key and its value"
-    return "`kboot profile check` reads the files again"
+    return "`kboot profile check P`, with its name or file for P, reads the files again"
 
 
 def _line(merged: Merged, path: Path, text: str) -> str:
