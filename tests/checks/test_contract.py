@@ -61,7 +61,7 @@ from kboot.facts.upkeep_types import (
 from kboot.host import kernel_clock
 from kboot.host.kernel_clock import KernelClock
 from kboot.profile.node_config import OperatorAsk
-from kboot.profile.types import Profile, VerifyAsk
+from kboot.profile.types import ParallelAsk, Profile, VerifyAsk
 
 EVERY_CHECK = pytest.mark.parametrize("check", CHECKS, ids=[c.id for c in CHECKS])
 PARTS = (answers, asked_types, kept_types, kernel_clock, link_types, measured_types, upkeep_types)
@@ -343,6 +343,9 @@ def with_its_parts(kind: type[object]) -> st.SearchStrategy[object]:
 
 for each in (AskedFacts, KeptFacts, MeasuredFacts, UpkeepFacts):
     st.register_type_strategy(each, with_its_parts(each))
+
+DEGREE = st.integers(1, 16)
+st.register_type_strategy(ParallelAsk, st.builds(ParallelAsk, data=DEGREE, tensor=DEGREE, pipeline=DEGREE))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -80,6 +80,10 @@ GPU_LAYOUT = 'schema = 1\ncheckpoint.repo = "o/n"\n[[layout]]\nname = "a"\ngpu =
         (SMALLEST + 'command = ["x"]\n', 'layout[0].command is given; wanted: engine = "command" with it'),
         (SMALLEST.replace("node = 0", "node = 1"), 'layout[0].gpus_per_node is 1 for gpu = "none"; wanted: 0'),
         (GPU_LAYOUT, "layout[0].parallel makes 1 × 1 × 1 = 1 ranks for 8 × 1 = 8 GPUs; wanted: "),
+        (
+            GPU_LAYOUT + 'engine = "sglang"\nparallel = {tensor = 99999999}\n',
+            "layout[0].parallel makes 99999999 workers on each node; wanted: at most 1024",
+        ),
         (GPU_LAYOUT + "nodes = 2\nparallel = {tensor = 8}\n", "layout[0].parallel makes 1 × 8 × 1 = 8 ranks for 8 × 2"),
     ],
 )

@@ -51,6 +51,7 @@ _PEER_FORM = re.compile(
     r"|(?P<host>[A-Za-z0-9_][A-Za-z0-9._-]*)(:(?P<port>\d{1,5}))?"
 )
 _EVERYWHERE = frozenset({"0.0.0.0", "::", "0", "[::]"})
+_MOST_WORKERS = 1024  # many times the GPUs of any node
 
 PROFILE_NAME = Rule(
     _shape(r"[a-z0-9][a-z0-9._-]{0,63}"), "a-z, 0-9, `.`, `_`, `-`, at most 64, a letter or digit first"
@@ -189,6 +190,7 @@ def _layout(layout: Mapping[str, Any], seen: set[str]) -> Iterator[tuple[str, st
     if engine != "command" and layout.get("command"):
         yield "command", f'is given; wanted: engine = "command" with it, not {toml_value(engine)}'
     yield from _gpus(layout, engine)
+    yield from _workers(layout)
 
 
 def _gpus(layout: Mapping[str, Any], engine: object) -> Iterator[tuple[str, str]]:
@@ -206,16 +208,29 @@ def _gpus(layout: Mapping[str, Any], engine: object) -> Iterator[tuple[str, str]
         yield from _ranks(layout, per_node)
 
 
+def _workers(layout: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each worker of a node is planned by itself, whatever the engine makes of the degrees."""
+    if degrees := _degrees(layout):
+        data, tensor, pipeline, nodes = degrees
+        if (workers := data * tensor * pipeline // nodes) > _MOST_WORKERS:
+            yield "parallel", f"makes {workers} workers on each node; wanted: at most {_MOST_WORKERS}"
+
+
+def _degrees(layout: Mapping[str, Any]) -> tuple[int, int, int, int] | None:
+    """Return data, tensor and pipeline degree and the nodes; None where one is no such number."""
+    parallel, nodes = layout.get("parallel", {}), layout.get("nodes", 1)
+    if not isinstance(parallel, dict):
+        return None
+    data, tensor, pipeline = (parallel.get(name, 1) for name in ("data", "tensor", "pipeline"))
+    numbers = (data, tensor, pipeline, nodes)
+    return numbers if all(type(n) is int and n > 0 for n in numbers) else None
+
+
 def _ranks(layout: Mapping[str, Any], per_node: int) -> Iterator[tuple[str, str]]:
     """vLLM starts data × tensor × pipeline workers, one on each GPU; a rest would stand idle or be missing."""
-    parallel = layout.get("parallel", {})
-    nodes = layout.get("nodes", 1)
-    if not isinstance(parallel, dict):
+    if not (degrees := _degrees(layout)):
         return
-    degrees = [parallel.get(name, 1) for name in ("data", "tensor", "pipeline")]
-    if not all(type(n) is int and n > 0 for n in (*degrees, nodes)):
-        return
-    data, tensor, pipeline = degrees
+    data, tensor, pipeline, nodes = degrees
     if data * tensor * pipeline != per_node * nodes:
         yield (
             "parallel",
