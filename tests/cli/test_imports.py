@@ -98,15 +98,15 @@ def test_a_command_loads_only_what_it_needs(kboot: Kboot, line: str) -> None:
 
 
 def test_a_fetch_that_lists_and_brings_bytes_loads_no_other_http_library(kboot: Kboot) -> None:
-    """From a Hub on loopback to a snapshot on the disk: what asks is kboot's own connection."""
+    """From a Hub on loopback to a snapshot on the disk, told to a program: what asks is kboot's own connection."""
     told = kboot.folder / "modules"
     with hub(kboot.folder) as endpoint:
-        ran = kboot.script(CHILD, str(told), "fetch", "--profile", "demo", env={"HF_ENDPOINT": endpoint})
+        ran = kboot.script(CHILD, str(told), "fetch", "--profile", "demo", "--json", env={"HF_ENDPOINT": endpoint})
     loaded = set(told.read_text().split())
 
     assert 1 == len([*(kboot.folder / "state").rglob("refs/main")]), ran.err
     assert {"kboot.apply.fetch", "kboot.sources.hub_listing"} <= loaded
-    assert set() == (HUB_CLIENT | DECIDING | SERVING | FIT | RARE) & loaded
+    assert set() == (HUB_CLIENT | DECIDING | SERVING | FIT | IMAGE | RARE | {"kboot.report.timeline"}) & loaded
 
 
 def test_a_node_that_has_everything_waits_for_no_more_than_it_needs(kboot: Kboot) -> None:

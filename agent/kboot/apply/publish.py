@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kboot.apply.outcome import Effect, carry_out
-from kboot.apply.verify import published_broken
 from kboot.checkpoint import Listing, LocalFile, RemoteFile
 from kboot.errors import VerificationFailed
 from kboot.events import Emit, Notice
@@ -73,7 +72,7 @@ def _require_weights(file: RemoteFile, blob: Path) -> None:
     except OSError as exc:
         raise explain_os_error(exc, f"read {file.path}", blob) from exc
     if isinstance(found, structure.Problem):
-        raise published_broken(file, found)
+        raise structure.published_broken(file, found)
 
 
 def _enforce(listing: Listing, store: Store, emit: Emit) -> None:

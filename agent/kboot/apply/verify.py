@@ -156,7 +156,7 @@ class _Job:
             unreadable = VerificationFailed("file-unreadable", f"{file.path}: the disk cannot read all of it")
             raise self._condemned(file, blob, unreadable) from exc
         if (problem := self._read_structure(file, blob)) is not None:
-            raise published_broken(file, problem)
+            raise structure.published_broken(file, problem)
         self._keep(lambda: self.store.record_hashed(self.listing, file, hashed))
         return Effect(size_bytes=file.size_bytes, after="every byte hashed", source="this disk")
 
@@ -181,7 +181,7 @@ class _Job:
             raise VerificationFailed("file-damaged", f"{file.path}: {problem.text if problem else local.why}")
         if problem is not None:
             if local.state == "verified":
-                raise published_broken(file, problem)
+                raise structure.published_broken(file, problem)
             self._keep(lambda: self.store.record(self.listing, file, mark, "damaged", "this disk", problem.text))
             raise VerificationFailed(f"structure-{problem.code}", f"{file.path}: {problem.text}", where=(str(blob),))
         if local.state == "verified":
@@ -267,15 +267,6 @@ def _read_form(content: BinaryIO, file: RemoteFile, size_bytes: int) -> structur
     if isinstance(end, structure.Problem):
         return end
     return structure.parse_header(head + content.read(max(0, end - len(head))), size_bytes)
-
-
-def published_broken(file: RemoteFile, problem: structure.Problem) -> VerificationFailed:
-    """Return the error for a file that is what the commit has, and yet nothing that an engine can load."""
-    return VerificationFailed(
-        "published-broken",
-        f"{file.path}: {problem.text}, although its hash is the listed one",
-        hint="whoever wrote the file made the mistake, fetching it again will not help: pin another revision",
-    )
 
 
 def _vouched(local: LocalFile) -> None:

@@ -132,15 +132,15 @@ def _say_error(error: KbootError) -> None:
 def show_report(common: Common, node: Node, report: BootReport) -> None:
     """Print a boot: its timeline for people, the whole record for programs."""
     from kboot.report.render_json import boot_document
-    from kboot.report.saved import load_reports
-    from kboot.report.text_timeline import timeline_text
-    from kboot.report.timeline import make_timeline
 
-    show(
-        common,
-        lambda: timeline_text(make_timeline(report, load_reports(node.paths, _COMPARED)), paint=painter(node)),
-        lambda: boot_document(report),
-    )
+    def text() -> str:
+        from kboot.report.saved import load_reports
+        from kboot.report.text_timeline import timeline_text
+        from kboot.report.timeline import make_timeline
+
+        return timeline_text(make_timeline(report, load_reports(node.paths, _COMPARED)), paint=painter(node))
+
+    show(common, text, lambda: boot_document(report))
 
 
 def end_as(report: BootReport) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, Literal, NoReturn
 
-from kboot.checkpoint import is_inside
+from kboot.checkpoint import RemoteFile, is_inside
+from kboot.errors import VerificationFailed
 from kboot.values import dataclass
 
 MAX_HEADER_BYTES = 100_000_000
@@ -110,6 +111,15 @@ class _Refused(Exception):
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
         self.problem = Problem(code, text)
+
+
+def published_broken(file: RemoteFile, problem: Problem) -> VerificationFailed:
+    """Return the error for a file that is what the commit has, and yet nothing that an engine can load."""
+    return VerificationFailed(
+        "published-broken",
+        f"{file.path}: {problem.text}, although its hash is the listed one",
+        hint="whoever wrote the file made the mistake, fetching it again will not help: pin another revision",
+    )
 
 
 def recognise(head: bytes, size_bytes: int) -> Problem | None:
